@@ -1,0 +1,188 @@
+"""One parser a kind of setting: text and the folder that relative paths start from, to a value.
+
+A parser refuses with Refused, whose message completes "<setting>: ..."; a parser for secrets never repeats its text.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from config.secret_text import SecretText
+
+Parser: TypeAlias = Callable[[str, Path], object]
+
+SECRET_KEY_MIN_CHARS = 32
+MAKE_A_KEY = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+
+_HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+_MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S+")
+_PRICE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/(\d{1,7}(?:\.\d{1,6})?)", re.ASCII)
+
+
+class Refused(ValueError):
+    """A setting's text does not fit; `hint` says what mends it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrice:
+    """What a model costs, in US dollars a million tokens."""
+
+    input: Decimal
+    output: Decimal
+
+
+def shown(text: str) -> str:
+    """Text as it may stand in a message: quoted, control characters escaped, cut."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def whole_number(low: int, high: int) -> Parser:
+    def parse(text: str, _base: Path) -> int:
+        if not re.fullmatch(r"-?[0-9]{1,15}", text):
+            raise Refused(f"{shown(text)} is not a whole number", f"from {low} to {high}")
+        number = int(text)
+        if not low <= number <= high:
+            raise Refused(f"{number} is out of range", f"from {low} to {high}")
+        return number
+
+    return parse
+
+
+def one_of(*choices: str) -> Parser:
+    def parse(text: str, _base: Path) -> str:
+        if text not in choices:
+            raise Refused(f"{shown(text)} is not a choice", f"one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def folder(text: str, base: Path) -> Path:
+    try:
+        path = (base / Path(text).expanduser()).resolve()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise Refused(f"{shown(text)} is not a path: {error}") from error
+    if path == Path(path.anchor):
+        raise Refused(f"{shown(text)} is the root of the file system", "name a folder of its own")
+    if path.exists() and not path.is_dir():
+        raise Refused(f"{shown(text)} is a file", "name a folder; it is made when it is missing")
+    return path
+
+
+def host(text: str, _base: Path) -> str:
+    """An address or name to listen on, without port or scheme; IPv6 without brackets."""
+    if not (_is_address(text) or _HOST.fullmatch(text)):
+        raise Refused(f"{shown(text)} is not a host", "an address or a name alone, as 127.0.0.1 or 0.0.0.0")
+    return text
+
+
+def hosts(text: str, _base: Path) -> tuple[str, ...]:
+    """Names, addresses and networks, separated by commas."""
+    names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    wrong = [name for name in names if not (_is_network(name) or _HOST.fullmatch(name))]
+    if wrong:
+        listed = ", ".join(shown(name) for name in wrong)
+        raise Refused(
+            f"{listed} cannot be used as hosts",
+            "names, addresses or networks separated by commas, as git.internal, 10.0.0.7, 10.1.0.0/16",
+        )
+    return names
+
+
+def web_address(text: str, _base: Path) -> str:
+    """An http(s) address of scheme, host and port alone, without a closing slash."""
+    return _address(text, path_allowed=False)
+
+
+def base_address(text: str, _base: Path) -> str:
+    """An http(s) address that may have a path, without a closing slash."""
+    return _address(text, path_allowed=True)
+
+
+def _address(text: str, *, path_allowed: bool) -> str:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise Refused(f"{shown(text)} is not an address: {error}") from error
+    hint = "as https://loops.example.org" + ("/v1" if path_allowed else "")
+    name = parts.hostname or ""
+    if parts.scheme not in {"http", "https"} or not (_is_address(name) or _HOST.fullmatch(name)):
+        raise Refused(f"{shown(text)} is not an http or https address", hint)
+    if parts.username is not None or parts.password is not None:
+        raise Refused("an address with a user name or password is not taken", hint)
+    path = parts.path.rstrip("/")
+    if parts.query or parts.fragment or (path and not path_allowed):
+        raise Refused(f"{shown(text)} has more than a scheme, a host and a port", hint)
+    netloc = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{netloc}" + (f":{port}" if port is not None else "") + path
+
+
+def database_url(text: str, base: Path) -> str:
+    """A SQLite file or a Postgres database, as SQLAlchemy writes it. May hold a password: never repeated."""
+    scheme, separator, rest = text.partition("://")
+    hint = "as sqlite:////srv/loops/loops.db or postgresql://user:password@host/database"
+    if not separator:
+        raise Refused("is not a database address", hint)
+    if scheme in {"postgres", "postgresql", "postgresql+psycopg"}:
+        if not urlsplit(f"postgresql://{rest}").path.strip("/"):
+            raise Refused("names no database", hint)
+        return f"postgresql+psycopg://{rest}"
+    if scheme != "sqlite":
+        raise Refused(f"{shown(scheme)} is not a kind of database that Loops can use", hint)
+    path, _, query = rest.removeprefix("/").partition("?")
+    if query or not path or path.startswith((":memory:", "file:")):
+        raise Refused("does not name a file; a database in memory cannot be used", hint)
+    return f"sqlite:///{(base / path).resolve()}"
+
+
+def secret_keys(text: str, _base: Path) -> SecretText:
+    """One key, or several separated by commas: the first encrypts, all decrypt."""
+    keys = [key.strip() for key in text.split(",")]
+    for place, key in enumerate(keys, start=1):
+        if len(key) < SECRET_KEY_MIN_CHARS:
+            which = f"key {place} of {len(keys)}" if len(keys) > 1 else "the key"
+            raise Refused(f"{which} has {len(key)} characters, at least {SECRET_KEY_MIN_CHARS} are needed", MAKE_A_KEY)
+    return SecretText(",".join(keys))
+
+
+def model(text: str, _base: Path) -> str:
+    if not _MODEL.fullmatch(text):
+        raise Refused(
+            f"{shown(text)} does not name a model", "provider:name, as anthropic:claude-sonnet-4-5 or ollama:llama3"
+        )
+    return text
+
+
+def price(text: str, _base: Path) -> TokenPrice:
+    found = _PRICE.fullmatch(text.replace(" ", ""))
+    if not found:
+        raise Refused(
+            f"{shown(text)} is not a price", "US dollars a million tokens, input/output, as 3/15 or 0.25/1.25"
+        )
+    return TokenPrice(Decimal(found[1]), Decimal(found[2]))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=True)
+    except ValueError:
+        return False
+    return True

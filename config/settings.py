@@ -1,0 +1,419 @@
+"""What an operator sets: a TOML file and LOOPS_... variables, the environment winning.
+
+Every fault is found in one pass. `python -m config.settings` prints the reference, docs/reference/settings.md.
+"""
+
+import dataclasses
+import difflib
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from config.secret_key import FILE_NAME, read_or_make_key
+from config.secret_text import SecretText
+from config.setting_values import (
+    MAKE_A_KEY,
+    Parser,
+    Refused,
+    TokenPrice,
+    base_address,
+    database_url,
+    folder,
+    host,
+    hosts,
+    model,
+    one_of,
+    price,
+    secret_keys,
+    shown,
+    web_address,
+    whole_number,
+)
+
+PREFIX = "LOOPS_"
+DEFAULT_FILE = "loops.toml"
+CLIENT_VARIABLES = ("LOOPS_TOKEN", "LOOPS_URL", "LOOPS_CONFIG")
+# Set by a run for the step that it starts; a `loops` command inside such a step must not trip over them.
+STEP_PREFIX = "LOOPS_WHILE_"
+LARGEST_BODY = 25 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFault:
+    """One thing that is wrong with a setting, named as the operator wrote it, and what mends it."""
+
+    setting: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings that passed every check; what each means stands in SETTINGS. Paths are absolute."""
+
+    data_dir: Path
+    database_url: str = field(repr=False)
+    host: str
+    port: int
+    public_url: str
+    secret_key: SecretText
+    work_dir: Path
+    tasks: int
+    runs: int
+    workflow_daily_tasks: int
+    project_daily_tasks: int
+    model: str | None
+    model_base_url: str | None
+    price: TokenPrice | None
+    sandbox: Literal["bwrap", "none"]
+    allowed_hosts: tuple[str, ...]
+    keep_days: int
+    log_level: Literal["debug", "info", "warning", "error"]
+    log_format: Literal["json", "text"]
+    drain_seconds: int
+    max_body_bytes_in_flight: int
+
+    @property
+    def uses_postgres(self) -> bool:
+        return self.database_url.startswith("postgresql")
+
+    @property
+    def secret_keys(self) -> tuple[str, ...]:
+        """The keys in order, the encrypting one first; empty before ensure_secret_key where none is set."""
+        return tuple(key for key in self.secret_key.reveal().split(",") if key)
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """Every secret that these settings hold, for the mask of logs and traces."""
+        password = urlsplit(self.database_url).password if self.uses_postgres else None
+        return (*self.secret_keys, unquote(password)) if password else self.secret_keys
+
+    def with_port(self, port: int) -> "Settings":
+        """The same after the service got `port`; a public address that was derived follows it."""
+        derived = self.public_url == _local_address(self.host, self.port)
+        public_url = _local_address(self.host, port) if derived else self.public_url
+        return dataclasses.replace(self, port=port, public_url=public_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: its parser, its default as text (None where there is none or it is derived) and what it means."""
+
+    name: str
+    parse: Parser
+    default: str | None
+    meaning: str
+    default_shown: str = ""
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+
+SETTINGS = (
+    Setting("data_dir", folder, ".loops", "Folder of the database, the key file, `service.json` and the socket."),
+    Setting(
+        "database_url",
+        database_url,
+        None,
+        "A SQLite file (`sqlite:///loops.db`) or Postgres (`postgresql://user:password@host/database`).",
+        "`loops.db` in the data folder",
+    ),
+    Setting("host", host, "127.0.0.1", "Address to listen on."),
+    Setting("port", whole_number(0, 65535), "8765", "Port to listen on, 0 to 65535; 0 takes any free one."),
+    Setting(
+        "public_url",
+        web_address,
+        None,
+        "Address under which people and senders reach the service: http or https, host and port only.",
+        "derived from host and port",
+    ),
+    Setting(
+        "secret_key",
+        secret_keys,
+        None,
+        "Key that encrypts stored secrets and signs sessions, at least 32 characters. Several, separated by commas, "
+        "rotate it: the first encrypts, all decrypt. Must be set with Postgres.",
+        f"made on first start, kept in `{FILE_NAME}` in the data folder",
+    ),
+    Setting(
+        "work_dir",
+        folder,
+        None,
+        "Folder for checkouts that tasks work in; outside the data folder.",
+        "beside the data folder, with `-work` added to its name",
+    ),
+    Setting("tasks", whole_number(1, 256), "4", "AI tasks that run at once, 1 to 256."),
+    Setting("runs", whole_number(1, 256), "8", "Segments of runs that are worked on at once, 1 to 256."),
+    Setting(
+        "workflow_daily_tasks",
+        whole_number(0, 1_000_000),
+        "100",
+        "AI tasks that one workflow may create in 24 hours, 0 to 1000000.",
+    ),
+    Setting(
+        "project_daily_tasks",
+        whole_number(0, 1_000_000),
+        "500",
+        "AI tasks that one project may create in 24 hours, 0 to 1000000.",
+    ),
+    Setting("model", model, None, "Model of AI tasks, `provider:name`. Without one a task fails at once.", "none"),
+    Setting("model_base_url", base_address, None, "Address of the model's API.", "the provider's own"),
+    Setting(
+        "price",
+        price,
+        None,
+        "What the model costs in US dollars a million tokens, `input/output`, as `3/15`.",
+        "the known price of the model",
+    ),
+    Setting("sandbox", one_of("bwrap", "none"), "bwrap", "What commands of tasks run in: `bwrap` or `none`."),
+    Setting(
+        "allowed_hosts",
+        hosts,
+        "",
+        "Private hosts that workflows, agents and pages may reach all the same: names, addresses or networks, "
+        "separated by commas (a list in TOML).",
+        "none",
+    ),
+    Setting(
+        "keep_days",
+        whole_number(1, 3650),
+        "30",
+        "Days that deliveries, events, verdicts and traces are kept, 1 to 3650.",
+    ),
+    Setting("log_level", one_of("debug", "info", "warning", "error"), "info", "`debug`, `info`, `warning` or `error`."),
+    Setting(
+        "log_format",
+        one_of("json", "text"),
+        None,
+        "`json` (one object a line) or `text`.",
+        "`text` on a terminal, `json` otherwise",
+    ),
+    Setting(
+        "drain_seconds",
+        whole_number(0, 600),
+        "20",
+        "Seconds that a stopping service gives to what it is working on, 0 to 600.",
+    ),
+    Setting(
+        "max_body_bytes_in_flight",
+        whole_number(LARGEST_BODY, 2**36),
+        str(256 * 1024 * 1024),
+        f"Bytes of request bodies in memory at once, {LARGEST_BODY} (the largest single body) to {2**36}; "
+        "above it deliveries are answered 503.",
+    ),
+)
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A setting as it was written: where, the text, and the folder that a relative path starts from."""
+
+    place: str
+    text: str
+    base: Path
+
+
+def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings | tuple[SettingFault, ...]:
+    """The settings, or every fault in them.
+
+    Without `file` it is LOOPS_CONFIG, or loops.toml in the working folder where there is one. An empty variable
+    counts as not set. Relative paths start at the file's folder, or, from the environment, at the working folder.
+    """
+    faults: list[SettingFault] = []
+    given = _from_file(_settings_file(file, environ), faults)
+    given |= _from_environment(environ, faults)
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        one = given.get(setting.name)
+        if one is None and setting.default is None:
+            continue
+        one = one or _Given(setting.variable, setting.default or "", Path.cwd())
+        try:
+            values[setting.name] = setting.parse(one.text, one.base)
+        except Refused as refused:
+            faults.append(SettingFault(one.place, str(refused), refused.hint))
+    if not faults:
+        faults += _conflicts(values)
+    return tuple(faults) if faults else Settings(**_completed(values))
+
+
+def ensure_secret_key(settings: Settings) -> Settings | tuple[SettingFault, ...]:
+    """The same settings with a key: the one that is set, else the one in the data folder, made on first start."""
+    if settings.secret_key:
+        return settings
+    try:
+        key = read_or_make_key(settings.data_dir)
+    except Refused as refused:
+        return (SettingFault(f"{PREFIX}SECRET_KEY", str(refused), refused.hint),)
+    return dataclasses.replace(settings, secret_key=SecretText(key))
+
+
+def _settings_file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
+    if file is not None:
+        return file
+    named = environ.get(f"{PREFIX}CONFIG")
+    if named:
+        return Path(named)
+    return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
+
+
+def _from_file(file: Path | None, faults: list[SettingFault]) -> dict[str, _Given]:
+    if file is None:
+        return {}
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        faults.append(SettingFault(str(file), f"cannot be read: {error.strerror}", "name a file with --config"))
+        return {}
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        faults.append(SettingFault(str(file), f"is not TOML: {error}", "as: port = 8765"))
+        return {}
+    given = {}
+    for key, value in table.items():
+        place = f"{shown(key)[1:-1]} in {file}"
+        text = _text_of(value)
+        if key not in _BY_NAME:
+            faults.append(_unknown(place, key, _BY_NAME))
+        elif text is None:
+            faults.append(SettingFault(place, f"is {_kind_of(value)}", "a text, a number or a list of texts"))
+        elif text or isinstance(value, list):
+            given[key] = _Given(place, text, file.absolute().parent)
+    return given
+
+
+def _from_environment(environ: Mapping[str, str], faults: list[SettingFault]) -> dict[str, _Given]:
+    given = {}
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable.startswith(STEP_PREFIX) or variable in CLIENT_VARIABLES:
+            continue
+        setting = _BY_VARIABLE.get(variable)
+        if setting is None:
+            faults.append(_unknown(variable, variable, (*_BY_VARIABLE, *CLIENT_VARIABLES)))
+        elif text.strip():
+            given[setting.name] = _Given(variable, text.strip(), Path.cwd())
+    return given
+
+
+def _unknown(place: str, name: str, known: Iterable[str]) -> SettingFault:
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"did you mean {nearest[0]}?" if nearest else "docs/reference/settings.md lists every setting"
+    return SettingFault(place, "is not a setting", hint)
+
+
+def _text_of(value: object) -> str | None:
+    match value:
+        case bool() | dict():
+            return None
+        case str():
+            return value.strip()
+        case int() | float():
+            return str(value)
+        case list() if all(isinstance(item, str) and "," not in item for item in value):
+            return ",".join(value)
+        case _:
+            return None
+
+
+def _kind_of(value: object) -> str:
+    kinds = {bool: "true or false", dict: "a table", list: "a list that holds more than plain texts"}
+    return kinds.get(type(value), "a date or time")
+
+
+def _conflicts(values: Mapping[str, Any]) -> list[SettingFault]:
+    faults = []
+    if str(values.get("database_url", "")).startswith("postgresql") and "secret_key" not in values:
+        faults.append(
+            SettingFault(
+                f"{PREFIX}SECRET_KEY",
+                "must be set with Postgres, the same for every process of the service",
+                MAKE_A_KEY,
+            )
+        )
+    data_dir, work_dir = values["data_dir"], values.get("work_dir")
+    if work_dir and (work_dir.is_relative_to(data_dir) or data_dir.is_relative_to(work_dir)):
+        faults.append(
+            SettingFault(
+                f"{PREFIX}WORK_DIR",
+                f"{work_dir} and the data folder {data_dir} lie in one another",
+                "tasks must not reach the data folder: name a folder outside it",
+            )
+        )
+    return faults
+
+
+def _completed(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with those that follow from others, and None where there is nothing to follow from."""
+    data_dir: Path = values["data_dir"]
+    derived: dict[str, Any] = {
+        "database_url": f"sqlite:///{data_dir / 'loops.db'}",
+        "public_url": _local_address(values["host"], values["port"]),
+        "secret_key": SecretText(""),
+        "work_dir": data_dir.with_name(f"{data_dir.name}-work"),
+        "log_format": "text" if sys.stderr.isatty() else "json",
+    }
+    absent = dict.fromkeys(("model", "model_base_url", "price"))
+    return absent | derived | values
+
+
+def _local_address(host: str, port: int) -> str:
+    """An address that works on this machine; one that means "every interface" is no place to go to."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One line of the reference."""
+
+    variable: str
+    key: str
+    default: str
+    meaning: str
+
+
+def describe_settings() -> list[SettingRow]:
+    """Every setting as an operator reads about it."""
+    return [
+        SettingRow(setting.variable, setting.name, setting.default_shown or f"`{setting.default}`", setting.meaning)
+        for setting in SETTINGS
+    ]
+
+
+def settings_reference() -> str:
+    """docs/reference/settings.md."""
+    rows = [f"| `{row.variable}` | `{row.key}` | {row.default} | {row.meaning} |" for row in describe_settings()]
+    return "\n".join([*_REFERENCE_HEAD, *rows, ""])
+
+
+_REFERENCE_HEAD = (
+    "# Settings",
+    "",
+    "<!-- Printed by `python -m config.settings`; a test compares the two. -->",
+    "",
+    "Loops reads `loops.toml` in the working folder (or the file that `--config` or `LOOPS_CONFIG` names) and the",
+    "environment; the environment wins. Every fault is listed at start, and nothing is clamped. An empty variable",
+    "counts as not set. Relative paths in the file start at the file's folder, those in the environment at the working",
+    "folder. `LOOPS_URL` and `LOOPS_TOKEN` are for commands that address a running service.",
+    "",
+    "```toml",
+    "# loops.toml",
+    'data_dir = "/srv/loops"',
+    "port = 8765",
+    'allowed_hosts = ["git.internal", "10.1.0.0/16"]',
+    "```",
+    "",
+    "| variable | key in `loops.toml` | default | meaning |",
+    "|---|---|---|---|",
+)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_reference())

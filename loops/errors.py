@@ -1,0 +1,214 @@
+"""The whole error tree.
+
+LoopsError                   code, http_status, retryable; the message says what is wrong, hint what mends it
+├─ ConfigError               at start; carries every fault
+├─ DefinitionError           a workflow that cannot be saved; carries every fault with its path
+│  ├─ ShapeError             the JSON or YAML itself: types, unknown keys, ranges
+│  ├─ FilterError            a property filter that cannot be evaluated
+│  └─ TemplateError          a Hog or Liquid template that cannot be compiled or rendered
+├─ DeliveryError             an arrival that is not taken
+│  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
+├─ RequestError 400          an API call whose arguments do not fit
+├─ AccessError               ├─ NotAuthenticated 401   └─ NotAllowed 403
+├─ RunError                  inside a run
+│  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
+│  └─ RunFenced: another worker has taken this run over
+├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
+└─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong: where (`path`, dotted with [index]), what, and what mends it."""
+
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return f"{place}{self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class LoopsError(Exception):
+    """Base of every error that Loops raises on purpose."""
+
+    code: ClassVar[str] = "loops.error"
+    http_status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.path = path
+
+
+class _Faulty(LoopsError):
+    """An error that carries all faults found in one pass, never only the first."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        first = self.faults[0]
+        super().__init__("\n".join(str(fault) for fault in self.faults), hint=first.hint, path=first.path)
+
+
+class ConfigError(_Faulty):
+    """Settings that cannot be used; every fault names its setting."""
+
+    code = "config.invalid"
+
+
+class DefinitionError(_Faulty):
+    """A workflow that cannot be saved; every fault names its path."""
+
+    code = "definition.invalid"
+    http_status = 400
+
+    @classmethod
+    def at(cls, path: str, message: str, hint: str = "") -> "DefinitionError":
+        return cls([Fault(path, message, hint)])
+
+
+class ShapeError(DefinitionError):
+    """JSON or YAML whose types, keys or ranges do not fit."""
+
+    code = "definition.shape"
+
+
+class FilterError(DefinitionError):
+    """A property filter that could never be evaluated."""
+
+    code = "definition.filter"
+
+
+class TemplateError(DefinitionError):
+    """A template that cannot be compiled, or that cannot be rendered with these values."""
+
+    code = "definition.template"
+
+
+class DeliveryError(LoopsError):
+    """An arrival that is not taken."""
+
+    code = "delivery.refused"
+    http_status = 400
+
+
+class SignatureInvalid(DeliveryError):
+    """The sender could not be verified."""
+
+    code = "delivery.signature"
+    http_status = 401
+
+
+class PayloadMalformed(DeliveryError):
+    """Headers or body are not what the source sends."""
+
+    code = "delivery.malformed"
+
+
+class PayloadTooLarge(DeliveryError):
+    """The body is over the source's limit."""
+
+    code = "delivery.too_large"
+    http_status = 413
+
+
+class RequestError(LoopsError):
+    """An API call whose arguments do not fit."""
+
+    code = "request.invalid"
+    http_status = 400
+
+
+class AccessError(LoopsError):
+    """Who asks may not have what is asked for."""
+
+    code = "access.refused"
+    http_status = 403
+
+
+class NotAuthenticated(AccessError):
+    """No valid token or session came with the request."""
+
+    code = "access.unauthenticated"
+    http_status = 401
+
+
+class NotAllowed(AccessError):
+    """The token's role does not allow this."""
+
+    code = "access.forbidden"
+
+
+class RunError(LoopsError):
+    """Something went wrong inside a run."""
+
+    code = "run.error"
+
+
+class StepFailed(RunError):
+    """A step ended in an error of its own."""
+
+    code = "step.failed"
+
+
+class StepUnavailable(StepFailed):
+    """A step needs a part of the service that is not there or not set up."""
+
+    code = "step.unavailable"
+
+
+class RunFenced(RunError):
+    """Another worker has taken this run over; whoever sees this must stop without writing."""
+
+    code = "run.fenced"
+
+
+class ExternalError(LoopsError):
+    """A foreign service refused or failed."""
+
+    code = "external.error"
+    http_status = 502
+
+    def __init__(
+        self, service: str, message: str, *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(f"{service}: {message}")
+        self.service = service
+        self.status = status
+        self.retry_after = retry_after
+
+
+class StoreError(LoopsError):
+    """The database could not do what was asked."""
+
+    code = "store.error"
+
+
+class NotFound(StoreError):
+    """No such thing in this project."""
+
+    code = "store.not_found"
+    http_status = 404
+
+
+class Conflict(StoreError):
+    """Somebody else was first, or the state does not allow it."""
+
+    code = "store.conflict"
+    http_status = 409
+
+
+class StoreBusy(StoreError):
+    """The database does not answer now; the same request may be sent again."""
+
+    code = "store.busy"
+    http_status = 503
+    retryable = True

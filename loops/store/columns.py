@@ -1,0 +1,42 @@
+"""Column types that mean the same on SQLite and Postgres."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+# SQLAlchemy writes None as SQL NULL here, never as JSON null: "no value" has one form in the tables.
+Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def to_micros(instant: datetime) -> int:
+    """Microseconds since 1970 of an aware datetime."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The aware UTC datetime of microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """An aware datetime, stored as microseconds since 1970: exact, sortable, free of zones on both databases."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> int | None:  # noqa: ANN401, ARG002
+        """Refuses a naive datetime: guessing its zone is how hours get lost."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone; pass an aware datetime")
+        return to_micros(value)
+
+    def process_result_value(self, value: int | None, dialect: Any) -> datetime | None:  # noqa: ANN401, ARG002
+        """Always UTC."""
+        return None if value is None else from_micros(value)

@@ -1,0 +1,142 @@
+"""Postgres: accepts grouped on one connection, everything else on a pool."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from loops.ports import DeliveryRow, Receipt
+from loops.store.accepting import COLUMNS, accepted_values
+from loops.store.lane import Lane, Waiting
+from loops.store.sqlite import busy
+
+T = TypeVar("T")
+
+_TYPES = {
+    "connection_id": "int",
+    "received_at": "bigint",
+    "epoch": "int",
+    "verified": "bool",
+    "attempts": "int",
+    "body": "bytea",
+    "size": "int",
+    "runs": "int",
+}
+# One statement a group, whatever its size; COPY cannot say ON CONFLICT. The epoch is read by the statement itself.
+_ARRAYS = [name for name in COLUMNS if name != "epoch"]
+_UNNEST = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _ARRAYS)
+_INSERT = (
+    f"INSERT INTO loops_deliveries ({', '.join([*_ARRAYS, 'epoch'])}) "  # noqa: S608 - our own column names
+    "SELECT u.*, (SELECT value FROM loops_epochs WHERE name = 'definitions') "
+    f"FROM unnest({_UNNEST}) AS u "
+    "ON CONFLICT DO NOTHING RETURNING id"
+)
+_KNOWN = (
+    "SELECT d.connection_id, d.key, d.id FROM loops_deliveries d "
+    "JOIN unnest(%s::int[], %s::text[]) AS u(connection_id, key) USING (connection_id, key)"
+)
+_EPOCH_AT = COLUMNS.index("epoch")
+
+
+def connect(url: str, **options: Any) -> sa.Engine:  # noqa: ANN401
+    """An engine that checks a pooled connection before it hands it out."""
+    return sa.create_engine(url, pool_pre_ping=True, **options)
+
+
+class PostgresWriter:
+    """The Writer on Postgres."""
+
+    def __init__(self, url: str, *, threads: int = 8) -> None:
+        self._url = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._accepting: psycopg.Connection[Any] | None = None
+        self._lane = Lane("loops-accept", self._transact, close=self._close)
+        self._engine = connect(url, pool_size=threads, max_overflow=0)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-writer")
+        self.transactions = 0
+
+    @property
+    def depth(self) -> int:
+        """How many deliveries wait to be accepted."""
+        return self._lane.depth
+
+    async def accept(self, row: DeliveryRow) -> Receipt:
+        """See Writer.accept."""
+        return await self._lane.accept(row)
+
+    async def run(self, fn: Callable[[sa.Connection], T]) -> T:
+        """See Writer.run."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, fn)
+
+    def _run(self, fn: Callable[[sa.Connection], T]) -> T:
+        try:
+            with self._engine.begin() as connection:
+                result = fn(connection)
+        except (OperationalError, InterfaceError) as error:
+            raise busy(error) from error
+        self.transactions += 1
+        return result
+
+    async def aclose(self) -> None:
+        """Finish what waits and close the connections."""
+        await self._lane.aclose()
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._engine.dispose()
+
+    def _close(self) -> None:
+        if self._accepting is not None:
+            self._accepting.close()
+
+    def _transact(self, rows: list[Waiting], closures: list[Waiting]) -> None:  # noqa: ARG002
+        try:
+            if self._accepting is None or self._accepting.closed:
+                self._accepting = psycopg.connect(self._url)
+            with self._accepting.transaction(), self._accepting.cursor() as cursor:
+                self._accept(cursor, rows)
+            self.transactions += 1
+        except psycopg.Error as error:
+            if self._accepting is not None:
+                self._accepting.close()
+            raise busy(error) from error
+
+    def _accept(self, cursor: "psycopg.Cursor[Any]", rows: list[Waiting]) -> None:
+        deliveries = [one.row for one in rows if one.row is not None]
+        arrays = list(zip(*(accepted_values(row, 0) for row in deliveries), strict=True))
+        del arrays[_EPOCH_AT]
+        cursor.execute(_INSERT, [list(column) for column in arrays])
+        fresh = {found[0] for found in cursor.fetchall()}
+        missing = [row for row in deliveries if row.id not in fresh]
+        known: dict[tuple[int, str], str] = {}
+        if missing:
+            cursor.execute(_KNOWN, ([row.connection_id for row in missing], [row.key for row in missing]))
+            known = {(found[0], found[1]): found[2] for found in cursor.fetchall()}
+        for one, row in zip(rows, deliveries, strict=True):
+            new = row.id in fresh
+            one.result = Receipt(row.id if new else known[row.connection_id, row.key], new=new)
+
+
+class PostgresReader:
+    """The Reader on Postgres."""
+
+    def __init__(self, url: str, *, threads: int = 4) -> None:
+        self._engine = connect(url, pool_size=threads, max_overflow=0, execution_options={"postgresql_readonly": True})
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-reader")
+
+    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
+        """See Reader.read."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, fn)
+
+    def _read(self, fn: Callable[[sa.Connection], T]) -> T:
+        try:
+            with self._engine.connect() as connection:
+                return fn(connection)
+        except DBAPIError as error:
+            raise busy(error) from error
+
+    async def aclose(self) -> None:
+        """Finish the reads that run and close the connections."""
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._engine.dispose()

@@ -1,0 +1,176 @@
+"""SQLite: one writer lane, readers beside it.
+
+WAL with `synchronous=FULL` for what we answer for (deliveries, runs); the engine's own connections use NORMAL, since
+a run can be found again from its row. Reading connections are `query_only`.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+
+from loops.errors import StoreBusy
+from loops.ports import DeliveryRow, Receipt
+from loops.store.accepting import COLUMNS, EPOCH, accepted_values
+from loops.store.lane import Lane, Waiting
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 30_000
+_INSERT = (
+    f"INSERT INTO loops_deliveries ({', '.join(COLUMNS)}) "  # noqa: S608 - our own column names
+    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT DO NOTHING"
+)
+_KNOWN = "SELECT id FROM loops_deliveries WHERE connection_id = ? AND key = ?"
+
+
+def connect(url: str, *, synchronous: str, query_only: bool = False, **options: Any) -> sa.Engine:  # noqa: ANN401
+    """An engine over the file of `url` whose transactions begin IMMEDIATE, unless it only reads."""
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, **options)
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(raw: Any, _record: Any) -> None:  # noqa: ANN401
+        raw.isolation_level = None
+        for pragma in (
+            "journal_mode=WAL",
+            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            "wal_autocheckpoint=4000",
+            f"query_only={'ON' if query_only else 'OFF'}",
+        ):
+            raw.execute(f"PRAGMA {pragma}").close()
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if query_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def prepare_file(url: str) -> Path:
+    """Make the database's folder and file, readable by their owner alone."""
+    path = Path(sa.make_url(url).database or "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(mode=0o600)
+    return path
+
+
+class SqliteWriter:
+    """The Writer on SQLite."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = connect(url, synchronous="FULL", poolclass=StaticPool)
+        self._connection: sa.Connection | None = None
+        self._lane = Lane("loops-writer", self._transact, close=self._close)
+        self.transactions = 0
+
+    @property
+    def depth(self) -> int:
+        """How many requests wait for the lane."""
+        return self._lane.depth
+
+    async def accept(self, row: DeliveryRow) -> Receipt:
+        """See Writer.accept."""
+        return await self._lane.accept(row)
+
+    async def run(self, fn: Callable[[sa.Connection], T]) -> T:
+        """See Writer.run."""
+        return await self._lane.run(fn)
+
+    async def aclose(self) -> None:
+        """Finish what waits and close the connection."""
+        await self._lane.aclose()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._engine.dispose()
+
+    def _transact(self, rows: list[Waiting], closures: list[Waiting]) -> None:
+        try:
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            with self._connection.begin():
+                if rows:
+                    self._accept(self._connection, rows)
+                for waiting in closures:
+                    if waiting.fn is not None:
+                        run_closure(self._connection, waiting, waiting.fn)
+            self.transactions += 1
+        except (DBAPIError, sqlite3.Error) as error:
+            self._reset()
+            raise busy(error) from error
+
+    def _reset(self) -> None:
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+
+    def _accept(self, connection: sa.Connection, rows: list[Waiting]) -> None:
+        raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+        epoch = raw.execute(EPOCH).fetchone()[0]
+        deliveries = [one.row for one in rows if one.row is not None]
+        cursor = raw.executemany(_INSERT, [accepted_values(row, epoch) for row in deliveries])
+        if cursor.rowcount == len(deliveries):
+            for one, row in zip(rows, deliveries, strict=True):
+                one.result = Receipt(row.id, new=True)
+            return
+        for one, row in zip(rows, deliveries, strict=True):
+            known = raw.execute(_KNOWN, (row.connection_id, row.key)).fetchone()[0]
+            one.result = Receipt(known, new=known == row.id)
+
+
+def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Connection], Any]) -> None:
+    """One closure in a savepoint: what it raises is its caller's alone, and undoes its own writes alone."""
+    savepoint = connection.begin_nested()
+    try:
+        waiting.result = fn(connection)
+    except DBAPIError as error:
+        savepoint.rollback()
+        if isinstance(error.orig, sqlite3.OperationalError):
+            raise
+        waiting.error = error
+    except BaseException as error:  # noqa: BLE001 - it travels to the caller
+        savepoint.rollback()
+        waiting.error = error
+    else:
+        savepoint.commit()
+
+
+def busy(error: Exception) -> StoreBusy:
+    """What a caller is told when the database could not write."""
+    first = str(getattr(error, "orig", error)).splitlines()[0]
+    return StoreBusy(f"the database cannot write now: {first}", hint="check its disk and log, then send it again")
+
+
+class SqliteReader:
+    """The Reader on SQLite: a few threads, each with a connection that cannot write."""
+
+    def __init__(self, url: str, *, threads: int = 4) -> None:
+        self._engine = connect(url, synchronous="NORMAL", query_only=True, pool_size=threads)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-reader")
+
+    async def read(self, fn: Callable[[sa.Connection], T]) -> T:
+        """See Reader.read."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, fn)
+
+    def _read(self, fn: Callable[[sa.Connection], T]) -> T:
+        try:
+            with self._engine.connect() as connection:
+                return fn(connection)
+        except DBAPIError as error:
+            raise busy(error) from error
+
+    async def aclose(self) -> None:
+        """Finish the reads that run and close the connections."""
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        self._engine.dispose()

@@ -1,0 +1,266 @@
+"""The tables, one class each. All names begin with `loops_`: the engine's own tables share the database.
+
+Repositories use the Core tables at the end of this module; the classes are their documentation and the source of
+the first migration.
+"""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+from loops.store.columns import Instant, Json
+
+
+def _instant(*, nullable: bool = False) -> Any:  # noqa: ANN401
+    return Field(default=None, sa_type=Instant, nullable=nullable)
+
+
+def _json(*, nullable: bool = True) -> Any:  # noqa: ANN401
+    return Field(default=None, sa_type=Json, nullable=nullable)
+
+
+class Project(SQLModel, table=True):
+    """What tokens, connections and workflows belong to."""
+
+    __tablename__ = "loops_projects"
+    id: str = Field(primary_key=True)
+    name: str
+    time_zone: str = "UTC"
+    created_at: datetime = _instant()
+
+
+class Token(SQLModel, table=True):
+    """An API token: only the digest of it is kept."""
+
+    __tablename__ = "loops_tokens"
+    id: str = Field(primary_key=True)
+    project_id: str = Field(foreign_key="loops_projects.id", index=True)
+    name: str
+    role: str
+    digest: str = Field(unique=True)
+    created_at: datetime = _instant()
+    revoked_at: datetime | None = _instant(nullable=True)
+
+
+class Connection(SQLModel, table=True):
+    """A stored connection to GitHub, Slack, … ; `secrets` is sealed with LOOPS_SECRET_KEY."""
+
+    __tablename__ = "loops_connections"
+    __table_args__ = (sa.UniqueConstraint("project_id", "kind", "name"),)
+    id: int | None = Field(default=None, primary_key=True)
+    project_id: str = Field(foreign_key="loops_projects.id")
+    kind: str
+    name: str
+    config: dict[str, Any] = _json(nullable=False)
+    secrets: str
+    created_at: datetime = _instant()
+    updated_at: datetime = _instant()
+
+
+class Epoch(SQLModel, table=True):
+    """Counters that tell every process that something it keeps in memory has changed."""
+
+    __tablename__ = "loops_epochs"
+    name: str = Field(primary_key=True)
+    value: int
+
+
+class Workflow(SQLModel, table=True):
+    """A workflow's current revision and its life.
+
+    `changed_epoch` is the definitions' epoch of its last change, so that an index reloads only what changed;
+    `since_epoch` the epoch at which it last became active: deliveries accepted before then are not for it.
+    """
+
+    __tablename__ = "loops_workflows"
+    id: str = Field(primary_key=True)
+    project_id: str = Field(foreign_key="loops_projects.id", index=True)
+    name: str
+    description: str = ""
+    status: str
+    origin_product: str | None = None
+    version: int
+    definition: dict[str, Any] = _json(nullable=False)
+    changed_epoch: int = Field(index=True)
+    since_epoch: int = 0
+    enabled_by: str | None = None
+    created_by: str | None = None
+    created_at: datetime = _instant()
+    updated_at: datetime = _instant()
+
+
+class Revision(SQLModel, table=True):
+    """One version of a workflow's definition, never changed: what a run holds on to."""
+
+    __tablename__ = "loops_revisions"
+    workflow_id: str = Field(foreign_key="loops_workflows.id", primary_key=True)
+    version: int = Field(primary_key=True)
+    definition: dict[str, Any] = _json(nullable=False)
+    created_by: str | None = None
+    created_at: datetime = _instant()
+
+
+class Delivery(SQLModel, table=True):
+    """One arrival, raw. The row is the queue: `accepted` waits for dispatch.
+
+    `epoch` is the definitions' epoch in the transaction that accepted it. `body` is zstd; retention empties body and
+    headers first and deletes the row (its key) later.
+    """
+
+    __tablename__ = "loops_deliveries"
+    __table_args__ = (
+        sa.UniqueConstraint("connection_id", "key"),
+        sa.Index(
+            "loops_deliveries_accepted",
+            "id",
+            sqlite_where=sa.text("status = 'accepted'"),
+            postgresql_where=sa.text("status = 'accepted'"),
+        ),
+        sa.Index(
+            "loops_deliveries_subject",
+            "subject",
+            "id",
+            sqlite_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
+            postgresql_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
+        ),
+    )
+    id: str = Field(primary_key=True)
+    project_id: str
+    connection_id: int
+    source: str
+    key: str
+    name: str
+    subject: str | None = None
+    received_at: datetime = _instant()
+    epoch: int
+    verified: bool
+    status: str
+    reason: str = ""
+    attempts: int = 0
+    next_attempt_at: datetime | None = _instant(nullable=True)
+    headers: str | None = None
+    body: bytes | None = None
+    size: int
+    runs: int = 0
+
+
+class Event(SQLModel, table=True):
+    """An event with what is worth keeping of it: its verdicts, and its body (zstd JSON) when it started a run.
+
+    An event no loop passed, missed narrowly or failed on has no row: it is parsed again from its delivery.
+    """
+
+    __tablename__ = "loops_events"
+    project_id: str = Field(primary_key=True)
+    source: str = Field(primary_key=True)
+    uuid: str = Field(primary_key=True)
+    delivery_id: str = Field(index=True)
+    position: int = 0
+    name: str
+    created_at: datetime = _instant()
+    verdicts: list[Any] | None = _json()
+    body: bytes | None = None
+
+
+class Run(SQLModel, table=True):
+    """One execution of one revision for one event.
+
+    `seq` numbers the segment that may act now; `owner` is the segment's claim on the row, which every write of a
+    segment checks. `wait` says what a waiting run waits for, `deadline_at` when it goes on by itself.
+    """
+
+    __tablename__ = "loops_runs"
+    __table_args__ = (
+        sa.Index("loops_runs_recent", "project_id", "created_at"),
+        sa.Index("loops_runs_workflow", "workflow_id", "created_at"),
+        sa.Index(
+            "loops_runs_open",
+            "status",
+            "updated_at",
+            sqlite_where=sa.text("status IN ('queued', 'running', 'waiting')"),
+            postgresql_where=sa.text("status IN ('queued', 'running', 'waiting')"),
+        ),
+        sa.Index(
+            "loops_runs_cancel",
+            "id",
+            sqlite_where=sa.text("cancel_requested_at IS NOT NULL AND status = 'running'"),
+            postgresql_where=sa.text("cancel_requested_at IS NOT NULL AND status = 'running'"),
+        ),
+    )
+    id: str = Field(primary_key=True)
+    project_id: str
+    workflow_id: str
+    version: int
+    source: str
+    event_uuid: str
+    event_name: str
+    delivery_id: str | None = Field(default=None, index=True)
+    replay: int = 0
+    status: str
+    reason: str = ""
+    seq: int = 0
+    owner: str | None = None
+    position: str | None = None
+    state: dict[str, Any] = _json(nullable=False)
+    wait: dict[str, Any] | None = _json()
+    wake: dict[str, Any] | None = _json()
+    deadline_at: datetime | None = _instant(nullable=True)
+    cancel_requested_at: datetime | None = _instant(nullable=True)
+    cost: float = 0.0
+    created_at: datetime = _instant()
+    started_at: datetime | None = _instant(nullable=True)
+    finished_at: datetime | None = _instant(nullable=True)
+    updated_at: datetime = _instant()
+
+
+class RunStep(SQLModel, table=True):
+    """What one step of a run came to. The row is written before the next step begins, and once."""
+
+    __tablename__ = "loops_run_steps"
+    run_id: str = Field(primary_key=True)
+    step_id: str = Field(primary_key=True)
+    seq: int
+    position: int
+    type: str
+    name: str
+    status: str
+    result: Any = _json()
+    error: dict[str, Any] | None = _json()
+    log: list[Any] | None = _json()
+    started_at: datetime = _instant()
+    finished_at: datetime | None = _instant(nullable=True)
+
+
+class Lease(SQLModel, table=True):
+    """A live process of the engine. `expires_at` is by the database's clock."""
+
+    __tablename__ = "loops_leases"
+    executor_id: str = Field(primary_key=True)
+    role: str
+    host: str
+    pid: int
+    started_at: datetime = _instant()
+    expires_at: datetime = _instant()
+
+
+metadata = SQLModel.metadata
+
+
+def _core(model: type[SQLModel]) -> sa.Table:
+    table: sa.Table = model.__table__  # type: ignore[attr-defined]
+    return table
+
+
+projects = _core(Project)
+tokens = _core(Token)
+connections = _core(Connection)
+epochs = _core(Epoch)
+workflows = _core(Workflow)
+revisions = _core(Revision)
+deliveries = _core(Delivery)
+events = _core(Event)
+runs = _core(Run)
+run_steps = _core(RunStep)
+leases = _core(Lease)
