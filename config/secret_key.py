@@ -4,7 +4,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from config.setting_values import SECRET_KEY_MIN_CHARS, Refused
+from config.setting_values import SECRET_KEY_MIN_CHARS, SettingError
 
 FILE_NAME = "secret.key"
 
@@ -12,7 +12,7 @@ FILE_NAME = "secret.key"
 def read_or_make_key(data_dir: Path) -> str:
     """The key kept in `data_dir`, made (mode 0600) when there is none.
 
-    Processes that start at once agree on one key. Raises Refused.
+    Processes that start at once agree on one key. Raises SettingError.
     """
     path = data_dir / FILE_NAME
     try:
@@ -20,12 +20,12 @@ def read_or_make_key(data_dir: Path) -> str:
         if not path.exists():
             _make(path)
         if path.stat().st_mode & 0o077:
-            raise Refused(f"{path} can be read by other users", f"chmod 600 {path}")
+            raise SettingError(f"{path} can be read by other users", f"chmod 600 {path}")
         key = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path}: {error}", "the data folder must belong to the user of the service") from error
+        raise SettingError(f"{path}: {error}", "the data folder must belong to the user of the service") from error
     if len(key) < SECRET_KEY_MIN_CHARS:
-        raise Refused(
+        raise SettingError(
             f"{path} does not hold a key of at least {SECRET_KEY_MIN_CHARS} characters",
             "restore it from the backup; without it stored connections cannot be read",
         )

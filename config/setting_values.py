@@ -1,6 +1,7 @@
 """One parser a kind of setting: text and the folder that relative paths start from, to a value.
 
-A parser refuses with Refused, whose message completes "<setting>: ..."; a parser for secrets never repeats its text.
+A parser refuses with SettingError, whose message completes "<setting>: ..."; a parser for secrets never repeats
+its text.
 """
 
 import ipaddress
@@ -24,7 +25,7 @@ _MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S+")
 _PRICE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/(\d{1,7}(?:\.\d{1,6})?)", re.ASCII)
 
 
-class Refused(ValueError):
+class SettingError(ValueError):
     """A setting's text does not fit; `hint` says what mends it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -46,42 +47,49 @@ def shown(text: str) -> str:
 
 
 def whole_number(low: int, high: int) -> Parser:
+    """A parser of whole numbers from `low` to `high`."""
+
     def parse(text: str, _base: Path) -> int:
         if not re.fullmatch(r"-?[0-9]{1,15}", text):
-            raise Refused(f"{shown(text)} is not a whole number", f"from {low} to {high}")
+            raise SettingError(f"{shown(text)} is not a whole number", f"from {low} to {high}")
         number = int(text)
         if not low <= number <= high:
-            raise Refused(f"{number} is out of range", f"from {low} to {high}")
+            raise SettingError(f"{number} is out of range", f"from {low} to {high}")
         return number
 
     return parse
 
 
 def one_of(*choices: str) -> Parser:
+    """A parser of a closed set of words; upper and lower case are the same."""
+
     def parse(text: str, _base: Path) -> str:
-        if text not in choices:
-            raise Refused(f"{shown(text)} is not a choice", f"one of {', '.join(choices)}")
-        return text
+        if text.lower() not in choices:
+            raise SettingError(f"{shown(text)} is not a choice", f"one of {', '.join(choices)}")
+        return text.lower()
 
     return parse
 
 
 def folder(text: str, base: Path) -> Path:
+    """An absolute path; the folder need not exist."""
     try:
         path = (base / Path(text).expanduser()).resolve()
     except (RuntimeError, ValueError, OSError) as error:
-        raise Refused(f"{shown(text)} is not a path: {error}") from error
+        raise SettingError(f"{shown(text)} is not a path: {error}", "as /srv/loops") from error
     if path == Path(path.anchor):
-        raise Refused(f"{shown(text)} is the root of the file system", "name a folder of its own")
+        raise SettingError(f"{shown(text)} is the root of the file system", "name a folder of its own")
+    if "?" in str(path):
+        raise SettingError(f"{shown(text)} holds a question mark", "a database address cannot name such a folder")
     if path.exists() and not path.is_dir():
-        raise Refused(f"{shown(text)} is a file", "name a folder; it is made when it is missing")
+        raise SettingError(f"{shown(text)} is a file", "name a folder; it is made when it is missing")
     return path
 
 
 def host(text: str, _base: Path) -> str:
     """An address or name to listen on, without port or scheme; IPv6 without brackets."""
     if not (_is_address(text) or _HOST.fullmatch(text)):
-        raise Refused(f"{shown(text)} is not a host", "an address or a name alone, as 127.0.0.1 or 0.0.0.0")
+        raise SettingError(f"{shown(text)} is not a host", "an address or a name alone, as 127.0.0.1 or 0.0.0.0")
     return text
 
 
@@ -91,7 +99,7 @@ def hosts(text: str, _base: Path) -> tuple[str, ...]:
     wrong = [name for name in names if not (_is_network(name) or _HOST.fullmatch(name))]
     if wrong:
         listed = ", ".join(shown(name) for name in wrong)
-        raise Refused(
+        raise SettingError(
             f"{listed} cannot be used as hosts",
             "names, addresses or networks separated by commas, as git.internal, 10.0.0.7, 10.1.0.0/16",
         )
@@ -109,20 +117,20 @@ def base_address(text: str, _base: Path) -> str:
 
 
 def _address(text: str, *, path_allowed: bool) -> str:
+    hint = "as https://loops.example.org" + ("/v1" if path_allowed else "")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise Refused(f"{shown(text)} is not an address: {error}") from error
-    hint = "as https://loops.example.org" + ("/v1" if path_allowed else "")
+        raise SettingError(f"{shown(text)} is not an address: {error}", hint) from error
     name = parts.hostname or ""
     if parts.scheme not in {"http", "https"} or not (_is_address(name) or _HOST.fullmatch(name)):
-        raise Refused(f"{shown(text)} is not an http or https address", hint)
+        raise SettingError(f"{shown(text)} is not an http or https address", hint)
     if parts.username is not None or parts.password is not None:
-        raise Refused("an address with a user name or password is not taken", hint)
+        raise SettingError("an address with a user name or password is not taken", hint)
     path = parts.path.rstrip("/")
     if parts.query or parts.fragment or (path and not path_allowed):
-        raise Refused(f"{shown(text)} has more than a scheme, a host and a port", hint)
+        raise SettingError(f"{shown(text)} has more than a scheme, a host and a port", hint)
     netloc = f"[{name}]" if ":" in name else name
     return f"{parts.scheme}://{netloc}" + (f":{port}" if port is not None else "") + path
 
@@ -132,17 +140,28 @@ def database_url(text: str, base: Path) -> str:
     scheme, separator, rest = text.partition("://")
     hint = "as sqlite:////srv/loops/loops.db or postgresql://user:password@host/database"
     if not separator:
-        raise Refused("is not a database address", hint)
+        raise SettingError("is not a database address", hint)
     if scheme in {"postgres", "postgresql", "postgresql+psycopg"}:
-        if not urlsplit(f"postgresql://{rest}").path.strip("/"):
-            raise Refused("names no database", hint)
-        return f"postgresql+psycopg://{rest}"
+        return _postgres_url(rest, hint)
     if scheme != "sqlite":
-        raise Refused(f"{shown(scheme)} is not a kind of database that Loops can use", hint)
+        raise SettingError(f"{shown(scheme)} is not a kind of database that Loops can use", hint)
     path, _, query = rest.removeprefix("/").partition("?")
-    if query or not path or path.startswith((":memory:", "file:")):
-        raise Refused("does not name a file; a database in memory cannot be used", hint)
+    if not rest.startswith("/") or not path or query or path.startswith((":memory:", "file:")):
+        raise SettingError("does not name a file; a database in memory cannot be used", hint)
     return f"sqlite:///{(base / path).resolve()}"
+
+
+def _postgres_url(rest: str, hint: str) -> str:
+    try:
+        parts = urlsplit(f"postgresql://{rest}")
+        database = parts.path.strip("/")
+        _ = parts.port
+    except ValueError:
+        # The parser's own message repeats parts of the address, and so perhaps the password.
+        raise SettingError("has a host or port that cannot be read", hint) from None
+    if not database or parts.fragment:
+        raise SettingError("names no database", f"{hint}; in a password / ? # @ are written as %2F %3F %23 %40")
+    return f"postgresql+psycopg://{rest}"
 
 
 def secret_keys(text: str, _base: Path) -> SecretText:
@@ -151,22 +170,26 @@ def secret_keys(text: str, _base: Path) -> SecretText:
     for place, key in enumerate(keys, start=1):
         if len(key) < SECRET_KEY_MIN_CHARS:
             which = f"key {place} of {len(keys)}" if len(keys) > 1 else "the key"
-            raise Refused(f"{which} has {len(key)} characters, at least {SECRET_KEY_MIN_CHARS} are needed", MAKE_A_KEY)
+            raise SettingError(
+                f"{which} has {len(key)} characters, at least {SECRET_KEY_MIN_CHARS} are needed", MAKE_A_KEY
+            )
     return SecretText(",".join(keys))
 
 
 def model(text: str, _base: Path) -> str:
+    """`provider:name`. Which providers there are is not known here."""
     if not _MODEL.fullmatch(text):
-        raise Refused(
+        raise SettingError(
             f"{shown(text)} does not name a model", "provider:name, as anthropic:claude-sonnet-4-5 or ollama:llama3"
         )
     return text
 
 
 def price(text: str, _base: Path) -> TokenPrice:
+    """`input/output`, each US dollars a million tokens."""
     found = _PRICE.fullmatch(text.replace(" ", ""))
     if not found:
-        raise Refused(
+        raise SettingError(
             f"{shown(text)} is not a price", "US dollars a million tokens, input/output, as 3/15 or 0.25/1.25"
         )
     return TokenPrice(Decimal(found[1]), Decimal(found[2]))

@@ -11,35 +11,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from config.secret_key import FILE_NAME, read_or_make_key
+from config.secret_key import read_or_make_key
 from config.secret_text import SecretText
-from config.setting_values import (
-    MAKE_A_KEY,
-    Parser,
-    Refused,
-    TokenPrice,
-    base_address,
-    database_url,
-    folder,
-    host,
-    hosts,
-    model,
-    one_of,
-    price,
-    secret_keys,
-    shown,
-    web_address,
-    whole_number,
-)
+from config.setting_table import PREFIX, SETTINGS
+from config.setting_values import MAKE_A_KEY, SettingError, TokenPrice, shown
 
-PREFIX = "LOOPS_"
 DEFAULT_FILE = "loops.toml"
 CLIENT_VARIABLES = ("LOOPS_TOKEN", "LOOPS_URL", "LOOPS_CONFIG")
 # Set by a run for the step that it starts; a `loops` command inside such a step must not trip over them.
 STEP_PREFIX = "LOOPS_WHILE_"
-LARGEST_BODY = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +71,11 @@ class Settings:
     @property
     def secret_values(self) -> tuple[str, ...]:
         """Every secret that these settings hold, for the mask of logs and traces."""
-        password = urlsplit(self.database_url).password if self.uses_postgres else None
-        return (*self.secret_keys, unquote(password)) if password else self.secret_keys
+        if not self.uses_postgres:
+            return self.secret_keys
+        parts = urlsplit(self.database_url)
+        passwords = (unquote(parts.password or ""), *parse_qs(parts.query).get("password", []))
+        return (*self.secret_keys, *filter(None, passwords))
 
     def with_port(self, port: int) -> "Settings":
         """The same after the service got `port`; a public address that was derived follows it."""
@@ -98,115 +83,6 @@ class Settings:
         public_url = _local_address(self.host, port) if derived else self.public_url
         return dataclasses.replace(self, port=port, public_url=public_url)
 
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One row: its parser, its default as text (None where there is none or it is derived) and what it means."""
-
-    name: str
-    parse: Parser
-    default: str | None
-    meaning: str
-    default_shown: str = ""
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.name.upper()
-
-
-SETTINGS = (
-    Setting("data_dir", folder, ".loops", "Folder of the database, the key file, `service.json` and the socket."),
-    Setting(
-        "database_url",
-        database_url,
-        None,
-        "A SQLite file (`sqlite:///loops.db`) or Postgres (`postgresql://user:password@host/database`).",
-        "`loops.db` in the data folder",
-    ),
-    Setting("host", host, "127.0.0.1", "Address to listen on."),
-    Setting("port", whole_number(0, 65535), "8765", "Port to listen on, 0 to 65535; 0 takes any free one."),
-    Setting(
-        "public_url",
-        web_address,
-        None,
-        "Address under which people and senders reach the service: http or https, host and port only.",
-        "derived from host and port",
-    ),
-    Setting(
-        "secret_key",
-        secret_keys,
-        None,
-        "Key that encrypts stored secrets and signs sessions, at least 32 characters. Several, separated by commas, "
-        "rotate it: the first encrypts, all decrypt. Must be set with Postgres.",
-        f"made on first start, kept in `{FILE_NAME}` in the data folder",
-    ),
-    Setting(
-        "work_dir",
-        folder,
-        None,
-        "Folder for checkouts that tasks work in; outside the data folder.",
-        "beside the data folder, with `-work` added to its name",
-    ),
-    Setting("tasks", whole_number(1, 256), "4", "AI tasks that run at once, 1 to 256."),
-    Setting("runs", whole_number(1, 256), "8", "Segments of runs that are worked on at once, 1 to 256."),
-    Setting(
-        "workflow_daily_tasks",
-        whole_number(0, 1_000_000),
-        "100",
-        "AI tasks that one workflow may create in 24 hours, 0 to 1000000.",
-    ),
-    Setting(
-        "project_daily_tasks",
-        whole_number(0, 1_000_000),
-        "500",
-        "AI tasks that one project may create in 24 hours, 0 to 1000000.",
-    ),
-    Setting("model", model, None, "Model of AI tasks, `provider:name`. Without one a task fails at once.", "none"),
-    Setting("model_base_url", base_address, None, "Address of the model's API.", "the provider's own"),
-    Setting(
-        "price",
-        price,
-        None,
-        "What the model costs in US dollars a million tokens, `input/output`, as `3/15`.",
-        "the known price of the model",
-    ),
-    Setting("sandbox", one_of("bwrap", "none"), "bwrap", "What commands of tasks run in: `bwrap` or `none`."),
-    Setting(
-        "allowed_hosts",
-        hosts,
-        "",
-        "Private hosts that workflows, agents and pages may reach all the same: names, addresses or networks, "
-        "separated by commas (a list in TOML).",
-        "none",
-    ),
-    Setting(
-        "keep_days",
-        whole_number(1, 3650),
-        "30",
-        "Days that deliveries, events, verdicts and traces are kept, 1 to 3650.",
-    ),
-    Setting("log_level", one_of("debug", "info", "warning", "error"), "info", "`debug`, `info`, `warning` or `error`."),
-    Setting(
-        "log_format",
-        one_of("json", "text"),
-        None,
-        "`json` (one object a line) or `text`.",
-        "`text` on a terminal, `json` otherwise",
-    ),
-    Setting(
-        "drain_seconds",
-        whole_number(0, 600),
-        "20",
-        "Seconds that a stopping service gives to what it is working on, 0 to 600.",
-    ),
-    Setting(
-        "max_body_bytes_in_flight",
-        whole_number(LARGEST_BODY, 2**36),
-        str(256 * 1024 * 1024),
-        f"Bytes of request bodies in memory at once, {LARGEST_BODY} (the largest single body) to {2**36}; "
-        "above it deliveries are answered 503.",
-    ),
-)
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
@@ -238,10 +114,9 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings | t
         one = one or _Given(setting.variable, setting.default or "", Path.cwd())
         try:
             values[setting.name] = setting.parse(one.text, one.base)
-        except Refused as refused:
+        except SettingError as refused:
             faults.append(SettingFault(one.place, str(refused), refused.hint))
-    if not faults:
-        faults += _conflicts(values)
+    faults += _conflicts(values, key_given="secret_key" in given)
     return tuple(faults) if faults else Settings(**_completed(values))
 
 
@@ -251,7 +126,7 @@ def ensure_secret_key(settings: Settings) -> Settings | tuple[SettingFault, ...]
         return settings
     try:
         key = read_or_make_key(settings.data_dir)
-    except Refused as refused:
+    except SettingError as refused:
         return (SettingFault(f"{PREFIX}SECRET_KEY", str(refused), refused.hint),)
     return dataclasses.replace(settings, secret_key=SecretText(key))
 
@@ -278,10 +153,10 @@ def _from_file(file: Path | None, faults: list[SettingFault]) -> dict[str, _Give
         return {}
     given = {}
     for key, value in table.items():
-        place = f"{shown(key)[1:-1]} in {file}"
+        place = f"{key if key in _BY_NAME else shown(key)} in {file}"
         text = _text_of(value)
         if key not in _BY_NAME:
-            faults.append(_unknown(place, key, _BY_NAME))
+            faults.append(_unknown(place, key.lower().removeprefix(PREFIX.lower()), _BY_NAME))
         elif text is None:
             faults.append(SettingFault(place, f"is {_kind_of(value)}", "a text, a number or a list of texts"))
         elif text or isinstance(value, list):
@@ -296,7 +171,7 @@ def _from_environment(environ: Mapping[str, str], faults: list[SettingFault]) ->
             continue
         setting = _BY_VARIABLE.get(variable)
         if setting is None:
-            faults.append(_unknown(variable, variable, (*_BY_VARIABLE, *CLIENT_VARIABLES)))
+            faults.append(_unknown(variable, variable.upper(), (*_BY_VARIABLE, *CLIENT_VARIABLES)))
         elif text.strip():
             given[setting.name] = _Given(variable, text.strip(), Path.cwd())
     return given
@@ -327,9 +202,10 @@ def _kind_of(value: object) -> str:
     return kinds.get(type(value), "a date or time")
 
 
-def _conflicts(values: Mapping[str, Any]) -> list[SettingFault]:
+def _conflicts(values: Mapping[str, Any], *, key_given: bool) -> list[SettingFault]:
+    """What two settings that are each in order make wrong together; those with a fault of their own are left out."""
     faults = []
-    if str(values.get("database_url", "")).startswith("postgresql") and "secret_key" not in values:
+    if str(values.get("database_url", "")).startswith("postgresql") and not key_given:
         faults.append(
             SettingFault(
                 f"{PREFIX}SECRET_KEY",
@@ -337,8 +213,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[SettingFault]:
                 MAKE_A_KEY,
             )
         )
-    data_dir, work_dir = values["data_dir"], values.get("work_dir")
-    if work_dir and (work_dir.is_relative_to(data_dir) or data_dir.is_relative_to(work_dir)):
+    data_dir, work_dir = values.get("data_dir"), values.get("work_dir")
+    if data_dir and work_dir and (work_dir.is_relative_to(data_dir) or data_dir.is_relative_to(work_dir)):
         faults.append(
             SettingFault(
                 f"{PREFIX}WORK_DIR",

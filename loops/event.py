@@ -23,7 +23,8 @@ class Event:
 
     `name` is the event id that triggers ask for (`$github_event_received`, `$slack_message_received`, `$scheduled`,
     a PostHog event's own name). `subject` is what order is kept for, such as an issue, a thread or a branch; None
-    where nothing has to be kept in order.
+    where nothing has to be kept in order. `claim` names what the event means: events with one claim are the same
+    fact told twice, and a loop takes it once.
     """
 
     uuid: str
@@ -33,6 +34,7 @@ class Event:
     timestamp: datetime
     properties: Mapping[str, JsonValue]
     subject: str | None = None
+    claim: str | None = None
     url: str | None = None
     person: Person | None = None
     groups: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -164,6 +164,16 @@ class Event(SQLModel, table=True):
     body: bytes | None = None
 
 
+class Claim(SQLModel, table=True):
+    """A fact that a workflow has taken: the same fact under another delivery's id starts nothing again."""
+
+    __tablename__ = "loops_claims"
+    workflow_id: str = Field(primary_key=True)
+    claim: str = Field(primary_key=True)
+    delivery_id: str
+    created_at: datetime = _instant()
+
+
 class Run(SQLModel, table=True):
     """One execution of one revision for one event.
 
@@ -201,6 +211,7 @@ class Run(SQLModel, table=True):
     status: str
     reason: str = ""
     seq: int = 0
+    restarts: int = 0
     owner: str | None = None
     position: str | None = None
     state: dict[str, Any] = _json(nullable=False)
@@ -261,6 +272,7 @@ workflows = _core(Workflow)
 revisions = _core(Revision)
 deliveries = _core(Delivery)
 events = _core(Event)
+claims = _core(Claim)
 runs = _core(Run)
 run_steps = _core(RunStep)
 leases = _core(Lease)

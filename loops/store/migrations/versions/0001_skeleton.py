@@ -13,6 +13,14 @@ depends_on = None
 
 def upgrade() -> None:
     op.create_table(
+        "loops_claims",
+        sa.Column("workflow_id", sa.String(), nullable=False),
+        sa.Column("claim", sa.String(), nullable=False),
+        sa.Column("delivery_id", sa.String(), nullable=False),
+        sa.Column("created_at", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("workflow_id", "claim"),
+    )
+    op.create_table(
         "loops_deliveries",
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("project_id", sa.String(), nullable=False),
@@ -119,6 +127,7 @@ def upgrade() -> None:
         sa.Column("status", sa.String(), nullable=False),
         sa.Column("reason", sa.String(), nullable=False),
         sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("restarts", sa.Integer(), nullable=False),
         sa.Column("owner", sa.String(), nullable=True),
         sa.Column("position", sa.String(), nullable=True),
         sa.Column("state", Json, nullable=False),

@@ -1,0 +1,74 @@
+"""Where a fault lies and what a pass over a document gathers."""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from loops.errors import Fault
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+
+
+def join(path: str, *parts: str | int) -> str:
+    """`path` with further keys (`.key`, or `["odd key"]`) and indexes (`[0]`)."""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not _PLAIN_KEY.fullmatch(part):
+            path += f'["{shown(part)}"]'
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as a message may print it: one line, cut."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean …?` when a known name is close, else nothing."""
+    folded = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower()[:100], list(folded), n=1)
+    return f'did you mean "{folded[close[0]]}"?' if close else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a message lists them: `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """A hint for a name that is not known: the nearest one, else all of them."""
+    return nearest(name, known) or f"known here: {', '.join(known)}"
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or (inner.startswith(outer) and inner[len(outer)] in ".[")
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a pass over a document found: faults refuse it, warnings go with it."""
+
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+
+    def refuse(self, path: str, message: str, hint: str = "") -> None:
+        self.faults.append(Fault(path, message, hint))
+
+    def warn(self, path: str, message: str, hint: str = "") -> None:
+        self.warnings.append(Fault(path, message, hint))
+
+    def absorb(self, later: "Findings") -> None:
+        """Take over what a later pass found, but no fault about a place that an earlier pass already refused: it would
+        be the first fault's echo."""
+        refused = [fault.path for fault in self.faults]
+        for fault in later.faults:
+            if not any(_within(fault.path, path) or _within(path, fault.path) for path in refused):
+                self.faults.append(fault)
+        self.warnings.extend(later.warnings)

@@ -1,0 +1,77 @@
+"""How a function template says which inputs it takes.
+
+A template is a class with one field an input. The field's type checks the value as it stands in the JSON; `Templated`
+in its annotation says that strings in it are templates, and in which language.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, JsonValue
+from pydantic.fields import FieldInfo
+
+from loops.definition.findings import Findings, join
+from loops.definition.schema.base import NotStrict, Shape, refused
+from loops.definition.schema.parts import NotBlank
+
+Language = Literal["hog", "liquid"]
+
+# The names that templates of an action may begin with.
+STEP_ROOTS = frozenset({"event", "person", "groups", "variables", "project", "source", "inputs", "steps", "payload"})
+REQUEST_ROOTS = frozenset({"request"})
+MASK_ROOTS = frozenset({"event", "person"})
+LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Templated:
+    """Strings of this input are templates. `language` is the one they have unless the input names another. What a
+    `guarded` input says is an instruction, so that it takes variables alone. Of an object's parts, those in `html` are
+    escaped when rendered, and those in `literal` are left as they are."""
+
+    language: Language = "hog"
+    guarded: bool = False
+    html: frozenset[str] = frozenset()
+    literal: frozenset[str] = frozenset()
+
+
+class Inputs(Shape):
+    """The inputs of a function template; `roots` are the names that its templates may begin with."""
+
+    roots: ClassVar[frozenset[str]] = STEP_ROOTS
+
+    @classmethod
+    def lacking(cls, values: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
+        """Report what the template cannot run without. `values` are the inputs that say something."""
+        for name, field in cls.model_fields.items():
+            if field.is_required() and name not in values:
+                findings.refuse(join(path, name), "is required")
+
+
+def templated(field: FieldInfo) -> Templated | None:
+    """What a field's annotation says about templates; None for a literal."""
+    return next((item for item in field.metadata if isinstance(item, Templated)), None)
+
+
+def _identity(given: Any) -> Any:
+    """The number of an id given as 7 or "7"."""
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_ID)):
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given <= LARGEST_ID:
+        raise refused("must be the id of a connection", 'a whole number, as 7 or as "7"')
+    return given
+
+
+def _reference(given: Any) -> Any:
+    """An id of ours as text, whether given as 7 or "7"."""
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+ConnectionId = Annotated[int, BeforeValidator(_identity)]
+Text = NotBlank
+Reference = Annotated[Text, BeforeValidator(_reference)]
+HogText = Annotated[Text, Templated()]
+HogJson = Annotated[JsonValue, Templated()]
+References = Annotated[tuple[Reference, ...], NotStrict]
+Names = Annotated[tuple[Text, ...], NotStrict]

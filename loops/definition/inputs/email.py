@@ -1,0 +1,85 @@
+"""template-email: an email in plain text, HTML or both, its parts in Liquid."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from loops.definition.findings import Findings, join, listed, shown
+from loops.definition.inputs.base import ConnectionId, Inputs, Templated, Text
+from loops.definition.schema.base import Shape, refused
+
+_TEMPLATE = re.compile(r"\{[{%]")
+_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
+
+
+def _address(text: str) -> str:
+    if not _TEMPLATE.search(text) and not _ADDRESS.fullmatch(text):
+        raise refused(f'"{shown(text)}" is no email address', "write one address, such as ada@example.com")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if len(f"{text}.".splitlines()) > 1:
+        raise refused("must be one line", "put further lines into the text")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+Address = Annotated[Text, AfterValidator(_address)]
+
+
+class Sender(Shape):
+    """The connection that sends, and the address and name it shows if they are not the connection's own."""
+
+    not_here: ClassVar = {"integrationIds": "several senders are not supported; name one as integrationId"}
+
+    integration_id: ConnectionId = Field(alias="integrationId")
+    name: Line = ""
+    email: Address | None = None
+
+
+class Recipient(Shape):
+    """Who gets the email."""
+
+    email: Address
+    name: Line = ""
+
+
+class Mail(Shape):
+    """The message. An empty `html` sends plain text; `design` is an editor's own state and sends nothing."""
+
+    not_here: ClassVar = {
+        "preheader": "is not supported; begin the html with it",
+        "cc": "is not supported; add a step for each recipient",
+        "bcc": "is not supported; add a step for each recipient",
+        "replyTo": "is not supported",
+    }
+
+    sender: Sender | None = Field(None, alias="from")
+    to: Recipient | None = None
+    subject: Line | None = None
+    text: str | None = None
+    html: str | None = None
+    design: JsonValue = None
+
+
+class EmailInputs(Inputs):
+    """One input, `email`, that holds the whole message."""
+
+    email: Annotated[
+        Mail, Templated("liquid", html=frozenset({"html"}), literal=frozenset({"from", "design"}))
+    ]
+
+    @classmethod
+    def lacking(cls, values: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
+        super().lacking(values, path, findings)
+        mail = values.get("email")
+        if not isinstance(mail, dict):
+            return
+        parts = [part for part in ("from", "to", "subject") if not mail.get(part)]
+        if not mail.get("text") and not mail.get("html"):
+            parts.append("text or html")
+        if parts:
+            findings.refuse(join(path, "email"), f"the email lacks {listed(parts)}")

@@ -1,0 +1,168 @@
+"""pydantic's errors in our words: where in the document, what is wrong, what mends it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from loops.definition.findings import join, nearest, shown, suggestion
+from loops.definition.schema.base import REFUSED, Shape
+from loops.errors import Fault
+
+Words = tuple[str, str]
+
+
+def translate(error: ValidationError, annotation: Any, raw: JsonValue, path: str) -> list[Fault]:
+    """The faults behind `error`, which came from validating `raw`, standing at `path`, against `annotation`."""
+    faults: dict[str, Fault] = {}
+    for detail in error.errors(include_url=False):
+        parts, owner = _locate(annotation, raw, detail["loc"])
+        place = join(path, *parts)
+        message, hint = _words(detail, owner)
+        faults.setdefault(place, Fault(place, message, hint))
+    return list(faults.values())
+
+
+def places(error: ValidationError, annotation: Any, raw: JsonValue) -> Iterator[Sequence[str | int]]:
+    """Where in `raw` the errors lie, as keys and indexes."""
+    for detail in error.errors(include_url=False):
+        yield _locate(annotation, raw, detail["loc"])[0]
+
+
+def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[str | int], type[Shape] | None]:
+    """The keys and indexes of `raw` that pydantic's `loc` stands for, and the class that owns the last key.
+
+    pydantic also puts the tags of unions into a loc, and the places of lists that a validator made of a single value;
+    neither is in the document.
+    """
+    parts: list[str | int] = []
+    owner: type[Shape] | None = None
+    for part in loc:
+        annotation = _bare(annotation)
+        member = _member(annotation, part)
+        if member is not None:
+            annotation, owner = member, member
+            continue
+        owner, annotation = _child(annotation, part)
+        if isinstance(raw, dict) and isinstance(part, str):
+            parts.append(part)
+            raw = raw.get(part)
+        elif isinstance(raw, list) and isinstance(part, int):
+            parts.append(part)
+            raw = raw[part]
+    return parts, owner
+
+
+def _bare(annotation: Any) -> Any:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(_bare(option) for option in get_args(annotation))
+    return (annotation,)
+
+
+def _member(annotation: Any, part: str | int) -> type[Shape] | None:
+    """The class of a union whose `type` is this part of a loc."""
+    options = _options(annotation)
+    if len(options) > 1:
+        for option in options:
+            if isinstance(option, type) and issubclass(option, Shape) and part in tags(option):
+                return option
+    return None
+
+
+def tags(shape: type[Shape]) -> tuple[str, ...]:
+    """The values of `type` that a class of a union stands for."""
+    field = shape.model_fields.get("type")
+    return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
+
+
+def _child(annotation: Any, part: str | int) -> tuple[type[Shape] | None, Any]:
+    """The class that owns `part`, if one does, and what may stand there."""
+    for option in _options(annotation):
+        if isinstance(option, type) and issubclass(option, Shape):
+            known = keys(option)
+            return option, known.get(str(part))
+        arguments = get_args(option)
+        if arguments and get_origin(option) in (list, tuple, dict):
+            return None, arguments[-1] if get_origin(option) is dict else arguments[0]
+    return None, None
+
+
+def keys(shape: type[Shape]) -> Mapping[str, Any]:
+    """The keys of a class as the JSON has them, with what may stand there."""
+    return {field.alias or name: field.annotation for name, field in shape.model_fields.items()}
+
+
+def _words(detail: ErrorDetails, owner: type[Shape] | None) -> Words:
+    kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
+    if kind == REFUSED:
+        return context["message"], context["hint"]
+    if kind == "extra_forbidden":
+        return _unknown_key(str(detail["loc"][-1]), owner)
+    words = _WORDS.get(kind)
+    if words is None:
+        return detail["msg"].removeprefix("Input should be ").strip(), ""
+    return words(context, given)
+
+
+def _unknown_key(key: str, owner: type[Shape] | None) -> Words:
+    if owner is None:
+        return f'unknown key "{shown(key)}"', ""
+    if key in owner.not_here:
+        return owner.not_here[key], ""
+    known = list(keys(owner))
+    return f'unknown key "{shown(key)}"', nearest(key, [*known, *owner.not_here]) or suggestion(key, known)
+
+
+def _wants(what: str) -> Callable[[Mapping[str, Any], Any], Words]:
+    return lambda _context, given: (f"must be {what}, not {_kind(given)}", "")
+
+
+def _kind(given: Any) -> str:
+    if given is None:
+        return "null"
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    if isinstance(given, int | float):
+        return f"the number {shown(given, 30)}"
+    if isinstance(given, str):
+        return f'the text "{shown(given, 30)}"'
+    return "a list" if isinstance(given, list) else "an object"
+
+
+def _choice(context: Mapping[str, Any], given: Any) -> Words:
+    allowed = str(context["expected"]).replace("'", '"')
+    return f"must be {allowed}, not {_kind(given)}", ""
+
+
+_WORDS: Mapping[str, Callable[[Mapping[str, Any], Any], Words]] = {
+    "missing": lambda _context, _given: ("is required", ""),
+    "string_type": _wants("text"),
+    "int_type": _wants("a whole number"),
+    "bool_type": _wants("true or false"),
+    "list_type": _wants("a list"),
+    "tuple_type": _wants("a list"),
+    "dict_type": _wants("an object"),
+    "model_type": _wants("an object"),
+    "model_attributes_type": _wants("an object"),
+    "literal_error": _choice,
+    "greater_than_equal": lambda context, given: (f"{shown(given)} is too small", f"at least {context['ge']}"),
+    "less_than_equal": lambda context, given: (f"{shown(given)} is too large", f"at most {context['le']}"),
+    "string_too_long": lambda context, given: (
+        f"has {len(given)} characters",
+        f"at most {context['max_length']}",
+    ),
+    "string_too_short": lambda _context, _given: ("must not be empty", ""),
+    "too_long": lambda context, _given: (
+        f"holds {context['actual_length']} entries",
+        f"at most {context['max_length']}",
+    ),
+    "union_tag_not_found": lambda _context, _given: ("has no type", "add the key type"),
+}

@@ -1,0 +1,166 @@
+"""Who is alive: a lease a process that works on runs, and the reaper that hands on what the dead held.
+
+The engine does not notice a dead worker by itself. Each worker keeps a row that expires by the database's clock
+unless it is renewed; whoever holds segments without a live row is dead. On SQLite there is only one process, which
+holds a file lock: everybody else is dead at once.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+import sqlalchemy as sa
+
+from loops.errors import Conflict, StoreBusy
+from loops.ports import Reader, Writer
+from loops.runs.engine import EngineClient, EngineHost
+from loops.store.columns import from_micros
+from loops.store.tables import leases
+
+log = logging.getLogger("loops.lease")
+
+TTL_SECONDS = 10.0
+BEAT_SECONDS = 2.0
+# A process that could not renew for this long stops by itself before others take its runs over.
+_SURRENDER_SECONDS = 0.6 * TTL_SECONDS
+
+
+def database_now(connection: sa.Connection) -> datetime:
+    """The present instant by the database's clock."""
+    if connection.dialect.name != "postgresql":
+        return datetime.now(UTC)
+    micros = connection.execute(
+        sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+    ).scalar_one()
+    return from_micros(micros)
+
+
+def renew(connection: sa.Connection, executor_id: str, role: str) -> None:
+    """Insert or extend this executor's lease."""
+    now = database_now(connection)
+    expires = from_micros(int((now.timestamp() + TTL_SECONDS) * 1_000_000))
+    changed = connection.execute(
+        leases.update().where(leases.c.executor_id == executor_id).values(expires_at=expires)
+    ).rowcount
+    if not changed:
+        connection.execute(
+            leases.insert().values(
+                executor_id=executor_id,
+                role=role,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                started_at=now,
+                expires_at=expires,
+            )
+        )
+
+
+def living(connection: sa.Connection) -> set[str]:
+    """The executors whose lease has not expired."""
+    now = database_now(connection)
+    return set(connection.execute(sa.select(leases.c.executor_id).where(leases.c.expires_at > now)).scalars())
+
+
+def release(connection: sa.Connection, executor_id: str) -> None:
+    """Give the lease back, so that others take over at once."""
+    connection.execute(leases.delete().where(leases.c.executor_id == executor_id))
+
+
+def bury(connection: sa.Connection) -> None:
+    """Delete leases that expired long ago."""
+    now = database_now(connection)
+    long_ago = from_micros(int((now.timestamp() - 100 * TTL_SECONDS) * 1_000_000))
+    connection.execute(leases.delete().where(leases.c.expires_at < long_ago))
+
+
+class SingleProcessLock:
+    """Keeps a SQLite database to one engine. Raises Conflict when another process holds it."""
+
+    def __init__(self, database: Path) -> None:
+        self._file: IO[str] = database.with_name(database.name + ".lock").open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise Conflict(
+                f"another process runs on {database}; SQLite serves one",
+                hint="stop it, or set LOOPS_DATABASE_URL to a postgresql:// database to run several",
+            ) from error
+
+    def release(self) -> None:
+        """Let the next process in."""
+        self._file.close()
+
+
+class Leaseholder:
+    """Beats for this process, and hands on what dead ones held."""
+
+    def __init__(
+        self,
+        host: EngineHost,
+        client: EngineClient,
+        writer: Writer,
+        reader: Reader,
+        *,
+        role: str,
+        single: bool,
+        on_lost: Callable[[], None],
+        on_recovered: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        self._host = host
+        self._client = client
+        self._writer = writer
+        self._reader = reader
+        self._role = role
+        self._single = single
+        self._on_lost = on_lost
+        self._on_recovered = on_recovered
+        self._renewed = time.monotonic()
+
+    async def begin(self) -> None:
+        """Take the lease; must be called before the engine is launched."""
+        if self._single:
+            await self._writer.run(lambda connection: connection.execute(leases.delete()))
+        await self._writer.run(lambda connection: renew(connection, self._host.executor_id, self._role))
+        self._renewed = time.monotonic()
+
+    async def beat(self) -> None:
+        """Renew and reap, every two seconds, until cancelled. On SQLite once: the lock is the lease."""
+        await self.reap()
+        while not self._single:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                await self._writer.run(lambda connection: renew(connection, self._host.executor_id, self._role))
+                self._renewed = time.monotonic()
+                await self.reap()
+            except StoreBusy as error:
+                log.warning("cannot renew the lease: %s", error.message)
+            if time.monotonic() - self._renewed > _SURRENDER_SECONDS:
+                log.critical("the lease could not be renewed in time: this process stops, others take its runs over")
+                self._on_lost()
+                return
+
+    async def reap(self) -> int:
+        """Queue again what executors without a live lease hold; how many segments."""
+        holders = await self._client.holders()
+        if not holders - {self._host.executor_id}:
+            return 0
+        alive = await self._reader.read(living)
+        dead = holders - alive - {self._host.executor_id}
+        recovered = await self._host.recover(dead)
+        if recovered:
+            self._on_recovered(recovered)
+        if not self._single:
+            await self._writer.run(bury)
+        return recovered
+
+    async def end(self) -> None:
+        """Give the lease back."""
+        await self._writer.run(lambda connection: release(connection, self._host.executor_id))

@@ -1,0 +1,43 @@
+"""A compiled definition as the interpreter uses it: the graph, the actions, their inputs, the scope of templates."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+import msgspec
+import zstandard
+
+from loops.event import JsonValue
+from loops.runs.state import Graph
+
+
+class ClaimedEvent(Protocol):
+    """The part of a claimed run that the scope of its templates is made of."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def project_id(self) -> str: ...
+    @property
+    def event(self) -> bytes | None: ...
+
+
+class Program(Graph, Protocol):
+    """What the interpreter needs of a definition."""
+
+    def action(self, action_id: str) -> Any: ...  # noqa: ANN401 - one of the schema's action classes
+    def render(self, action_id: str, scope: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]: ...
+    def scope(self, claimed: ClaimedEvent) -> Mapping[str, JsonValue]: ...
+
+
+def pack(value: object) -> bytes:
+    """Compressed JSON, as events are stored."""
+    return zstandard.ZstdCompressor(level=1).compress(msgspec.json.encode(value))
+
+
+def unpack(body: bytes | None) -> Any:  # noqa: ANN401
+    """The value of compressed JSON; None where retention has removed it."""
+    return None if body is None else msgspec.json.decode(zstandard.ZstdDecompressor().decompress(body))
+
+
+__all__ = ["Callable", "ClaimedEvent", "Program", "lru_cache", "pack", "unpack"]

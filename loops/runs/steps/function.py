@@ -1,0 +1,24 @@
+"""function: runs a function template, chosen by `template_id`."""
+
+from collections.abc import Mapping
+
+from loops.errors import StepUnavailable
+from loops.runs.state import Outcome
+from loops.runs.step import FunctionTemplate, NeverParks, StepContext
+
+
+class FunctionStep(NeverParks):
+    """Renders the inputs and hands them to the template's code."""
+
+    def __init__(self, templates: Mapping[str, FunctionTemplate]) -> None:
+        self._templates = templates
+
+    async def run(self, context: StepContext) -> Outcome:
+        template_id: str = context.action.config.template_id
+        template = self._templates.get(template_id)
+        if template is None:
+            raise StepUnavailable(
+                f"{template_id} cannot run: this installation has no part that carries it out",
+                hint="the parts it has are: " + ", ".join(sorted(self._templates)),
+            )
+        return await template(context, context.render())

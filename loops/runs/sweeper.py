@@ -1,0 +1,99 @@
+"""Mends what a crash can leave between our tables and the engine's.
+
+1. A run that was woken, but whose segment was not made due: make it due.
+2. A run that is open, while the engine has no segment of it, or one that ended badly: give it a new segment.
+3. A run whose segments keep dying: end it as failed, and say so.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from loops.errors import StoreBusy
+from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.engine import EngineClient
+from loops.runs.interpreter import Interpreter
+from loops.store import runs as store
+
+log = logging.getLogger("loops.sweeper")
+
+EVERY_SECONDS = 5.0
+CANCEL_SECONDS = 0.5
+_WOKEN = timedelta(seconds=2)
+_STILL = timedelta(seconds=30)
+_ALIVE = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+_EXHAUSTED = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+
+
+class Sweeper:
+    """One sweep every five seconds; any number of processes may sweep."""
+
+    def __init__(self, writer: Writer, reader: Reader, client: EngineClient, engine: Engine, clock: Clock) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._client = client
+        self._engine = engine
+        self._clock = clock
+        self._after = ""  # the sweep goes round by run id, so that a long queue never hides what lies behind it
+
+    async def forever(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_SECONDS)
+            try:
+                await self.sweep()
+            except StoreBusy as error:
+                log.warning("sweep put off: %s", error.message)
+
+    async def sweep(self) -> int:
+        """How many runs were mended."""
+        now = self._clock.now()
+        woken = await self._reader.read(lambda connection: store.woken(connection, before=now - _WOKEN))
+        for run_id, seq in woken:
+            await self._engine.wake(run_id, seq)
+        after = self._after
+        found = await self._reader.read(lambda connection: store.quiet(connection, since=now - _STILL, after=after))
+        self._after = found[-1][0] if found else ""
+        statuses = await self._client.statuses(found)
+        mended = len(woken)
+        for run_id, seq in found:
+            mended += await self._mend(run_id, seq, statuses.get((run_id, seq)))
+        return mended
+
+    async def _mend(self, run_id: str, seq: int, status: str | None) -> int:
+        if status in _ALIVE:
+            return 0
+        if status != _EXHAUSTED and await self._writer.run(lambda connection: self._restart(connection, run_id, seq)):
+            log.warning("run had no segment in the engine; it has a new one", extra={"run_id": run_id, "was": status})
+            return 1
+        now, reason = self._clock.now(), "interrupted: its worker died again and again at the same step"
+        if await self._writer.run(lambda connection: store.give_up(connection, run_id, seq, reason, now)):
+            log.error("run given up", extra={"run_id": run_id, "reason": reason})
+        return 1
+
+    def _restart(self, connection: sa.Connection, run_id: str, seq: int) -> bool:
+        fresh = store.restart_segment(connection, run_id, seq, self._clock.now())
+        if fresh is not None:
+            self._engine.enqueue(connection, run_id, fresh)
+        return fresh is not None
+
+
+async def watch_cancellations(
+    interpreter: Interpreter, reader: Reader, *, sleep: Callable[[float], "asyncio.Future[None]"] | None = None
+) -> None:
+    """Stop runs of this process that somebody asked to cancel, within a second, whichever process was asked."""
+    while True:
+        await (sleep or asyncio.sleep)(CANCEL_SECONDS)
+        active = interpreter.active
+        if not active:
+            continue
+        try:
+            asked = await reader.read(lambda connection, ids=active: store.cancel_requests(connection, ids))  # type: ignore[misc]
+        except StoreBusy as error:
+            log.warning("cannot look for cancellations: %s", error.message)
+            continue
+        for run_id in asked:
+            interpreter.stop_run(run_id)

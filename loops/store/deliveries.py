@@ -1,0 +1,238 @@
+"""Deliveries and events, as SQL over a connection inside the caller's transaction."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+import zstandard
+from sqlalchemy.dialects import postgresql, sqlite
+
+from loops.errors import NotFound
+from loops.event import Delivery
+from loops.store.tables import claims, deliveries, events
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An accepted delivery that a dispatcher has taken, without its body."""
+
+    id: str
+    project_id: str
+    connection_id: int
+    source: str
+    key: str
+    name: str
+    subject: str | None
+    received_at: datetime
+    epoch: int
+    verified: bool
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of a delivery."""
+
+    id: str
+    status: str
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event worth keeping."""
+
+    project_id: str
+    source: str
+    uuid: str
+    delivery_id: str
+    position: int
+    name: str
+    verdicts: Sequence[Mapping[str, Any]]
+    body: bytes | None
+
+
+_DUE = [deliveries.c[name] for name in Due.__dataclass_fields__]
+_HEAD = [
+    deliveries.c[name]
+    for name in (
+        "id", "project_id", "connection_id", "source", "key", "name", "subject", "received_at", "verified", "status",
+        "reason", "attempts", "size", "runs", "epoch",
+    )
+]  # fmt: skip
+
+
+def due(connection: sa.Connection, now: datetime, limit: int) -> list[Due]:
+    """Accepted deliveries to dispatch now, oldest first; on Postgres nobody else gets them meanwhile.
+
+    A delivery stays behind an earlier one of its subject that is still accepted but not among these: it is being
+    tried again, or another process has it.
+    """
+    rows = connection.execute(
+        sa.select(*_DUE)
+        .where(deliveries.c.status == "accepted")
+        .where(sa.or_(deliveries.c.next_attempt_at.is_(None), deliveries.c.next_attempt_at <= now))
+        .order_by(deliveries.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    taken = [Due(*row) for row in rows]
+    subjects = {one.subject for one in taken if one.subject is not None}
+    if not subjects:
+        return taken
+    first = connection.execute(
+        sa.select(deliveries.c.subject, sa.func.min(deliveries.c.id))
+        .where(deliveries.c.status == "accepted", deliveries.c.subject.in_(subjects))
+        .group_by(deliveries.c.subject)
+    )
+    ours = {one.id for one in taken}
+    behind = {row[0] for row in first if row[1] not in ours}
+    return [one for one in taken if one.subject not in behind] if behind else taken
+
+
+def bodies(connection: sa.Connection, ids: Sequence[str]) -> dict[str, tuple[dict[str, str], bytes]]:
+    """Headers and raw body of each delivery that still has them."""
+    if not ids:
+        return {}
+    rows = connection.execute(
+        sa.select(deliveries.c.id, deliveries.c.headers, deliveries.c.body).where(deliveries.c.id.in_(ids))
+    )
+    return {row[0]: (json.loads(row[1] or "{}"), expand(row[2])) for row in rows if row[2] is not None}
+
+
+def expand(body: bytes) -> bytes:
+    """The raw body of a stored one."""
+    return zstandard.ZstdDecompressor().decompress(body)
+
+
+def settle(connection: sa.Connection, settled: Sequence[Settled]) -> None:
+    """Store what became of each delivery."""
+    if not settled:
+        return
+    connection.execute(
+        deliveries.update()
+        .where(deliveries.c.id == sa.bindparam("this"))
+        .values(
+            status=sa.bindparam("to"), reason=sa.bindparam("why"), runs=sa.bindparam("count"), next_attempt_at=None
+        ),
+        [{"this": one.id, "to": one.status, "why": one.reason, "count": one.runs} for one in settled],
+    )
+
+
+def put_off(connection: sa.Connection, delivery_id: str, attempts: int, until: datetime, reason: str) -> None:
+    """Try a delivery again later."""
+    connection.execute(
+        deliveries.update()
+        .where(deliveries.c.id == delivery_id)
+        .values(attempts=attempts, next_attempt_at=until, reason=reason)
+    )
+
+
+def quarantine(connection: sa.Connection, delivery_id: str, attempts: int, reason: str) -> None:
+    """Set a delivery aside with its error."""
+    connection.execute(
+        deliveries.update()
+        .where(deliveries.c.id == delivery_id)
+        .values(status="quarantined", attempts=attempts, reason=reason, next_attempt_at=None)
+    )
+
+
+def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
+    """Store an event, or its new verdicts when it is dispatched again."""
+    values = {"verdicts": list(row.verdicts), "body": row.body}
+    here = (events.c.project_id == row.project_id, events.c.source == row.source, events.c.uuid == row.uuid)
+    if connection.execute(events.update().where(*here).values(**values)).rowcount:
+        return
+    connection.execute(
+        events.insert().values(
+            project_id=row.project_id,
+            source=row.source,
+            uuid=row.uuid,
+            delivery_id=row.delivery_id,
+            position=row.position,
+            name=row.name,
+            created_at=now,
+            **values,
+        )
+    )
+
+
+def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:
+    """Claim a fact for a workflow: None when it is ours, else the delivery that had it first."""
+    here = (claims.c.workflow_id == workflow_id, claims.c.claim == meaning)
+    insert = _insert_for(connection)(claims).on_conflict_do_nothing()
+    row = {"workflow_id": workflow_id, "claim": meaning, "delivery_id": delivery_id, "created_at": now}
+    if connection.execute(insert.values(**row)).rowcount:
+        return None
+    owner: str = connection.execute(sa.select(claims.c.delivery_id).where(*here)).scalar_one()
+    return None if owner == delivery_id else owner
+
+
+def _insert_for(connection: sa.Connection) -> Any:  # noqa: ANN401
+    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+
+
+def backlog(connection: sa.Connection) -> int:
+    """How many deliveries wait for dispatch."""
+    count: int = connection.execute(
+        sa.select(sa.func.count()).select_from(deliveries).where(deliveries.c.status == "accepted")
+    ).scalar_one()
+    return count
+
+
+def find(connection: sa.Connection, project_id: str, wanted: str) -> Mapping[str, Any]:
+    """The delivery with our id, or else the newest with this id of the sender's. Raises NotFound."""
+    query = sa.select(*_HEAD).where(deliveries.c.project_id == project_id)
+    row = connection.execute(query.where(deliveries.c.id == wanted)).mappings().first()
+    if row is None:
+        by_key = query.where(deliveries.c.key == wanted).order_by(deliveries.c.id.desc()).limit(1)
+        row = connection.execute(by_key).mappings().first()
+    if row is None:
+        raise NotFound(f"there is no delivery {wanted!r} in project {project_id!r}", hint="give our id or the sender's")
+    return dict(row)
+
+
+def load(connection: sa.Connection, delivery_id: str) -> Delivery | None:
+    """The whole delivery, None where retention has removed its body."""
+    row = connection.execute(sa.select(deliveries).where(deliveries.c.id == delivery_id)).mappings().first()
+    if row is None or row["body"] is None:
+        return None
+    return Delivery(
+        id=row["id"],
+        project_id=row["project_id"],
+        connection_id=row["connection_id"],
+        source=row["source"],
+        key=row["key"],
+        name=row["name"],
+        received_at=row["received_at"],
+        headers=json.loads(row["headers"] or "{}"),
+        body=expand(row["body"]),
+        verified=row["verified"],
+    )
+
+
+def page(
+    connection: sa.Connection, project_id: str, *, limit: int, before: str | None = None, status: str | None = None
+) -> list[Mapping[str, Any]]:
+    """Deliveries of a project, the newest first, below an id."""
+    query = sa.select(*_HEAD).where(deliveries.c.project_id == project_id)
+    if before is not None:
+        query = query.where(deliveries.c.id < before)
+    if status is not None:
+        query = query.where(deliveries.c.status == status)
+    rows = connection.execute(query.order_by(deliveries.c.id.desc()).limit(limit))
+    return [dict(row) for row in rows.mappings()]
+
+
+def events_of(connection: sa.Connection, delivery_id: str) -> list[Mapping[str, Any]]:
+    """The stored events of a delivery with their verdicts, in the order of the delivery."""
+    rows = connection.execute(
+        sa.select(events.c.uuid, events.c.name, events.c.position, events.c.verdicts, events.c.created_at)
+        .where(events.c.delivery_id == delivery_id)
+        .order_by(events.c.position)
+    )
+    return [dict(row) for row in rows.mappings()]

