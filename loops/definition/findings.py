@@ -65,10 +65,10 @@ class Findings:
         self.warnings.append(Fault(path, message, hint))
 
     def absorb(self, later: "Findings") -> None:
-        """Take over what a later pass found, but no fault about a place that an earlier pass already refused: it would
-        be the first fault's echo."""
+        """Take over what a later pass found, but no fault about a place in or at which an earlier pass has already
+        refused something: it would be that fault's echo."""
         refused = [fault.path for fault in self.faults]
         for fault in later.faults:
-            if not any(_within(fault.path, path) or _within(path, fault.path) for path in refused):
+            if not any(_within(path, fault.path) for path in refused):
                 self.faults.append(fault)
         self.warnings.extend(later.warnings)

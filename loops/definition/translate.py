@@ -7,28 +7,23 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from loops.definition.findings import join, nearest, shown, suggestion
+from loops.definition.findings import nearest, shown, suggestion
 from loops.definition.schema.base import REFUSED, Shape
-from loops.errors import Fault
 
 Words = tuple[str, str]
 
 
-def translate(error: ValidationError, annotation: Any, raw: JsonValue, path: str) -> list[Fault]:
-    """The faults behind `error`, which came from validating `raw`, standing at `path`, against `annotation`."""
-    faults: dict[str, Fault] = {}
+def faults_of(
+    error: ValidationError, annotation: Any, raw: JsonValue
+) -> Iterator[tuple[Sequence[str | int], str, str]]:
+    """What is wrong with `raw`, which was validated against `annotation`: where in it, a message and a hint; one fault
+    a place."""
+    seen: set[tuple[str | int, ...]] = set()
     for detail in error.errors(include_url=False):
         parts, owner = _locate(annotation, raw, detail["loc"])
-        place = join(path, *parts)
-        message, hint = _words(detail, owner)
-        faults.setdefault(place, Fault(place, message, hint))
-    return list(faults.values())
-
-
-def places(error: ValidationError, annotation: Any, raw: JsonValue) -> Iterator[Sequence[str | int]]:
-    """Where in `raw` the errors lie, as keys and indexes."""
-    for detail in error.errors(include_url=False):
-        yield _locate(annotation, raw, detail["loc"])[0]
+        if tuple(parts) not in seen:
+            seen.add(tuple(parts))
+            yield parts, *_words(detail, owner)
 
 
 def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[str | int], type[Shape] | None]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from loops.errors import Fault, FilterError
 from loops.event import Event, JsonValue
-from loops.expressions.coercion import moment_text
+from loops.expressions.coercion import to_text
 from loops.filters.comparison import Alternative, Filter, Predicate
 from loops.filters.operators import OPERATORS, all_strings, each, shown
 
@@ -24,7 +24,7 @@ _METADATA: Mapping[str, Callable[[Event], JsonValue]] = MappingProxyType(
     {
         "event": lambda event: event.name,
         "distinct_id": lambda event: event.distinct_id,
-        "timestamp": lambda event: moment_text(event.timestamp),
+        "timestamp": lambda event: to_text(event.timestamp),
         "uuid": lambda event: event.uuid,
     }
 )

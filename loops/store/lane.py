@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from loops.errors import StoreBusy
 from loops.ports import DeliveryRow, Receipt
+from loops.threads import off_loop
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -102,7 +103,7 @@ class Lane:
         if not self._closed:
             self._closed = True
             self._queue.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        await off_loop(self._thread.join)
 
     def _work(self) -> None:
         ending = False

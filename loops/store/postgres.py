@@ -13,6 +13,7 @@ from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, accepted_values
 from loops.store.lane import Lane, Waiting
 from loops.store.sqlite import busy
+from loops.threads import off_loop
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class PostgresWriter:
     async def aclose(self) -> None:
         """Finish what waits and close the connections."""
         await self._lane.aclose()
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        await off_loop(self._threads.shutdown)
         self._engine.dispose()
 
     def _close(self) -> None:
@@ -138,5 +139,5 @@ class PostgresReader:
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        await off_loop(self._threads.shutdown)
         self._engine.dispose()

@@ -19,6 +19,7 @@ from loops.errors import StoreBusy
 from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, accepted_values
 from loops.store.lane import Lane, Waiting
+from loops.threads import off_loop
 
 T = TypeVar("T")
 
@@ -172,5 +173,5 @@ class SqliteReader:
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        await off_loop(self._threads.shutdown)
         self._engine.dispose()

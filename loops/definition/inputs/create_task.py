@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from loops.definition.findings import shown
 from loops.definition.inputs.base import Inputs, Names, References, Templated, Text
-from loops.definition.schema.base import NotStrict, Shape, refused
+from loops.definition.schema.base import NotStrict, Shape, refused, whole
 
 MOST_SKILLS = 10
 LONGEST_TITLE = 255
@@ -59,7 +59,5 @@ class CreateTaskInputs(Inputs):
     posthog_mcp_scopes: Literal["read_only", "full"] = "read_only"
     channel: Annotated[Text, AfterValidator(_space)] | None = None
     reply_in_slack_thread: bool = True
-    max_parallel_tasks: Annotated[int, Field(ge=PARALLEL_TASKS[0], le=PARALLEL_TASKS[1])] = 5
-    non_failure_status_codes: Annotated[
-        tuple[Annotated[Any, BeforeValidator(_status)], ...], NotStrict
-    ] = (409,)
+    max_parallel_tasks: Annotated[int, whole(*PARALLEL_TASKS)] = 5
+    non_failure_status_codes: Annotated[tuple[Annotated[Any, BeforeValidator(_status)], ...], NotStrict] = (409,)

@@ -68,9 +68,7 @@ class Mail(Shape):
 class EmailInputs(Inputs):
     """One input, `email`, that holds the whole message."""
 
-    email: Annotated[
-        Mail, Templated("liquid", html=frozenset({"html"}), literal=frozenset({"from", "design"}))
-    ]
+    email: Annotated[Mail, Templated("liquid", html=frozenset({"html"}), literal=frozenset({"from", "design"}))]
 
     @classmethod
     def lacking(cls, values: Mapping[str, JsonValue], path: str, findings: Findings) -> None:

@@ -53,6 +53,7 @@ class TriggerAction(ActionShape):
     type: Literal["trigger"]
     config: TriggerConfig
 
+
 class FunctionConfig(Shape):
     """Which function template runs, and with what."""
 
@@ -71,6 +72,7 @@ class FunctionAction(ActionShape):
 
     type: Literal["function"]
     config: FunctionConfig
+
 
 class EmailConfig(FunctionConfig):
     """An email. The category and tracking keys belong to PostHog's mailer and change nothing here."""

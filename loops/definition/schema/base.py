@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 from pydantic_core import PydanticCustomError
 
-from loops.definition.findings import Findings
+from loops.definition.findings import Findings, shown
 
 REFUSED = "loops_refused"
 
@@ -28,6 +28,17 @@ class Shape(BaseModel):
 def refused(message: str, hint: str = "") -> PydanticCustomError:
     """The error by which a validator refuses a value in the words of `message` and `hint`."""
     return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})  # type: ignore[misc]
+
+
+def whole(lowest: int, highest: int) -> AfterValidator:
+    """Refuses numbers outside a range, both ends allowed, and says which range that is."""
+
+    def check(number: int) -> int:
+        if not lowest <= number <= highest:
+            raise refused(f"{shown(number)} is out of range", f"allowed: {lowest} to {highest}")
+        return number
+
+    return AfterValidator(check)
 
 
 # A JSON list becomes a tuple; the laxness is the container's alone, its items stay strict.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
 from loops.definition.findings import Findings, join, shown
-from loops.definition.schema.base import Identifier, Name, NotStrict, Shape, refused
+from loops.definition.schema.base import Identifier, Name, NotStrict, Shape, refused, whole
 
 MOST_VARIABLE_BYTES = 5120
 MASK_SECONDS = (60, 94_608_000)
@@ -111,8 +111,8 @@ class Masking(Shape):
     one), `threshold` N lets matches 1, N+1, 2N+1 … of a window pass."""
 
     hash: NotBlank
-    ttl: Annotated[int, Field(ge=MASK_SECONDS[0], le=MASK_SECONDS[1])] | None = None
-    threshold: Annotated[int, Field(ge=0, le=MOST_MASK_THRESHOLD)] | None = None
+    ttl: Annotated[int, whole(*MASK_SECONDS)] | None = None
+    threshold: Annotated[int, whole(0, MOST_MASK_THRESHOLD)] | None = None
 
 
 class Input(Shape):

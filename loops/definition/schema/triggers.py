@@ -1,18 +1,17 @@
 """What a loop listens to: one class a trigger type, gathered in TriggerConfig."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from loops.definition.findings import Findings, join, shown, suggestion
+from loops.definition.findings import Findings, join, shown
 from loops.definition.schema.base import Shape
 from loops.definition.schema.parts import Input
 
 GITHUB_EVENT = "$github_event_received"
 SLACK_EVENT = "$slack_message_received"
 INTERNAL_EVENTS = (GITHUB_EVENT, SLACK_EVENT)
-_FILTER_KEYS = ("source", "events", "properties", "actions", "data_warehouse", "filter_test_accounts")
 
 
 class Trigger(Shape):
@@ -32,18 +31,13 @@ class _Filtered(Trigger):
     filters: dict[str, JsonValue]
 
     def inspect(self, path: str, findings: Findings) -> None:
-        place = join(path, "filters")
-        for key in self.filters:
-            if key not in _FILTER_KEYS:
-                findings.refuse(join(place, key), f'unknown key "{shown(key)}"', suggestion(key, _FILTER_KEYS))
-        for key, what in (("actions", "PostHog actions"), ("data_warehouse", "warehouse tables")):
-            if self.filters.get(key):
-                findings.refuse(
-                    join(place, key), f"{what} are kept by PostHog and cannot be asked for here", "name the events"
-                )
+        if self.filters.get("data_warehouse"):
+            findings.refuse(
+                join(path, "filters", "data_warehouse"), "warehouse tables are kept by PostHog", "name events instead"
+            )
 
     def effective_filters(self) -> Mapping[str, JsonValue]:
-        return {key: value for key, value in self.filters.items() if key not in ("source", "actions", "data_warehouse")}
+        return {key: value for key, value in self.filters.items() if key != "data_warehouse"}
 
 
 class InternalEventTrigger(_Filtered):
@@ -61,23 +55,25 @@ class InternalEventTrigger(_Filtered):
             findings.refuse(join(place, "events"), "must name an event", f"one of {', '.join(INTERNAL_EVENTS)}")
             return
         for index, event in enumerate(events):
-            self._inspect_event(event, join(place, "events", index), findings)
-        for name, rule in _RULES.items():
-            if any(isinstance(event, dict) and event.get("id") == name for event in events):
-                rule(self.filters, place, findings)
+            if isinstance(event, dict):
+                self._inspect_event(event, index, place, findings)
 
-    def _inspect_event(self, event: JsonValue, path: str, findings: Findings) -> None:
-        if not isinstance(event, dict):
-            findings.refuse(path, f'must be an object such as {{"id": "{GITHUB_EVENT}", "type": "events"}}')
-        elif event.get("id") not in INTERNAL_EVENTS:
+    def _inspect_event(self, event: Mapping[str, JsonValue], index: int, path: str, findings: Findings) -> None:
+        name = event.get("id", "")
+        if name in INTERNAL_EVENTS:
+            required = [*_list(self.effective_filters().get("properties")), *_list(event.get("properties"))]
+            for key, (missing, example) in _REQUIRED[name].items():
+                if not _asks_for(required, key):
+                    findings.refuse(join(path, "properties"), missing, example)
+        elif name is None or (isinstance(name, str) and name.strip()):
             findings.refuse(
-                join(path, "id"),
-                f"{shown(event.get('id'))} is no event that this trigger type listens to",
+                join(path, "events", index, "id"),
+                f"{shown(name)} is no event that this trigger type listens to",
                 f"one of {', '.join(INTERNAL_EVENTS)}; PostHog events have the trigger type event",
             )
 
     def effective_filters(self) -> Mapping[str, JsonValue]:
-        filters = dict(super().effective_filters())
+        filters = {key: value for key, value in super().effective_filters().items() if key != "source"}
         properties = filters.get("properties")
         if isinstance(properties, list):
             filters["properties"] = [_settled(item) for item in properties]
@@ -162,62 +158,53 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-def _exact(filters: Mapping[str, JsonValue], key: str) -> Iterator[list[JsonValue]]:
-    """The values of every filter that asks for exactly these values of the event property `key`."""
-    for item in _list(filters.get("properties")):
-        if isinstance(item, dict) and item.get("key") == key and item.get("type", "event") == "event":
-            if item.get("operator") in (None, "exact"):
-                value = item.get("value")
-                yield value if isinstance(value, list) else [value]
+def _asks_for(properties: Sequence[JsonValue], key: str) -> bool:
+    """Whether some filter wants the event property `key` to be exactly one of some texts."""
+    for item in properties:
+        if not isinstance(item, dict) or item.get("key") != key or item.get("type", "event") != "event":
+            continue
+        value = item.get("value")
+        values = value if isinstance(value, list) else [value]
+        wanted = [one for one in values if isinstance(one, str) and one.strip()]
+        if item.get("operator") in (None, "exact") and wanted and len(wanted) == len(values):
+            return True
+    return False
 
 
-def _asks_for(filters: Mapping[str, JsonValue], key: str) -> bool:
-    return any(
-        values and all(isinstance(value, str) and value.strip() for value in values) for values in _exact(filters, key)
-    )
+def _example(key: str, value: str) -> str:
+    return f'add {{"key": "{key}", "value": ["{value}"], "operator": "exact", "type": "event"}}'
 
 
-def _github_rule(filters: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
-    place = join(path, "properties")
-    if not _asks_for(filters, "repository"):
-        findings.refuse(
-            place,
-            "no exact filter on repository: the loop would have no repository to listen to",
-            'add {"key": "repository", "value": ["owner/name"], "operator": "exact", "type": "event"}',
-        )
-    if not _asks_for(filters, "event_type"):
-        findings.refuse(
-            place,
-            "no exact filter on event_type: the loop would not know which GitHub event is meant",
-            'add {"key": "event_type", "value": ["issues"], "operator": "exact", "type": "event"}',
-        )
-
-
-def _slack_rule(filters: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
-    if not _asks_for(filters, "channel"):
-        findings.refuse(
-            join(path, "properties"),
-            "no exact filter on channel: the loop would have no channel to listen to",
-            'add {"key": "channel", "value": ["C0123456789"], "operator": "exact", "type": "event"} with the channel\'s id',
-        )
-
-
-_RULES = {GITHUB_EVENT: _github_rule, SLACK_EVENT: _slack_rule}
+# What an event of each kind must be narrowed to, what is said when it is not, and how it is mended.
+_REQUIRED: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    GITHUB_EVENT: {
+        "repository": (
+            "no exact filter on repository: the loop has no repository to listen to",
+            _example("repository", "owner/name"),
+        ),
+        "event_type": (
+            "no exact filter on event_type: the loop does not know which GitHub events are meant",
+            _example("event_type", "issues"),
+        ),
+    },
+    SLACK_EVENT: {
+        "channel": (
+            "no exact filter on channel: the loop has no channel to listen to",
+            f"{_example('channel', 'C0123456789')} with the channel's id",
+        ),
+    },
+}
 
 
 def _settled(item: JsonValue) -> JsonValue:
-    """A property filter with its value in the form in which events carry it: repositories in lower case, a channel
-    by its id alone (`C123|#name` comes from pickers)."""
-    if not isinstance(item, dict) or item.get("type", "event") != "event":
+    """A property filter whose channels are given by their ids alone; pickers store `C123|#name`."""
+    if not isinstance(item, dict) or item.get("key") != "channel" or item.get("type", "event") != "event":
         return item
-    if item.get("key") == "channel":
-        return {**item, "value": _each(item.get("value"), lambda text: text.split("|")[0].strip())}
-    if item.get("key") == "repository" and item.get("operator") not in ("regex", "not_regex"):
-        return {**item, "value": _each(item.get("value"), str.lower)}
-    return item
-
-
-def _each(value: JsonValue, change: Any) -> JsonValue:
+    value = item.get("value")
     if isinstance(value, list):
-        return [change(one) if isinstance(one, str) else one for one in value]
-    return change(value) if isinstance(value, str) else value
+        return {**item, "value": [_channel_id(one) if isinstance(one, str) else one for one in value]}
+    return {**item, "value": _channel_id(value)} if isinstance(value, str) else item
+
+
+def _channel_id(text: str) -> str:
+    return text.split("|")[0].strip()

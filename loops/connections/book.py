@@ -1,0 +1,70 @@
+"""The connections that receiving needs on every request: opened once, kept until any of them changes."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loops.connections.secrets import SecretBox
+from loops.errors import NotFound, StoreBusy
+from loops.ports import Reader
+from loops.store import connections as store
+
+log = logging.getLogger("loops.connections")
+
+_CHECK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConnection:
+    """A connection with its secrets opened; `config` holds what is no secret."""
+
+    id: int
+    project_id: str
+    kind: str
+    name: str
+    config: Mapping[str, Any]
+    secrets: Mapping[str, str]
+
+
+class ConnectionBook:
+    """A change made in any process is seen within a second, and at once for a connection not seen before."""
+
+    def __init__(self, reader: Reader, box: SecretBox) -> None:
+        self._reader = reader
+        self._box = box
+        self._known: dict[int, OpenConnection] = {}
+        self._epoch = -1
+        self._checked = 0.0
+
+    async def get(self, connection_id: int, kind: str) -> OpenConnection:
+        """The connection of this kind. Raises NotFound, or StoreError when its secrets cannot be opened."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            await self._check()
+        known = self._known.get(connection_id)
+        if known is None:
+            known = await self._load(connection_id)
+        if known is None or known.kind != kind:
+            raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
+        return known
+
+    async def _check(self) -> None:
+        self._checked = time.monotonic()
+        try:
+            epoch = await self._reader.read(store.epoch)
+        except StoreBusy as error:  # what is known stays good enough to receive with; accepting answers 503 itself
+            log.warning("cannot look for changed connections: %s", error.message)
+            return
+        if epoch != self._epoch:
+            self._known.clear()
+            self._epoch = epoch
+
+    async def _load(self, connection_id: int) -> OpenConnection | None:
+        row = await self._reader.read(lambda connection: store.get(connection, connection_id))
+        if row is None:
+            return None
+        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
+        opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+        self._known[row.id] = opened
+        return opened

@@ -1,0 +1,72 @@
+"""JSON held against a class of the schema: the value, or every fault and what is left without the faulty parts."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from loops.definition.findings import Findings, join
+from loops.definition.translate import faults_of
+
+T = TypeVar("T")
+_MOST_ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[T]):
+    """`value` is what the JSON says, None if it is faulty. `rest` is the same without its faulty parts, for checks
+    that look further; None where nothing can be made of it."""
+
+    value: T | None
+    rest: T | None
+
+
+class Mould(Generic[T]):
+    """A class, or a union of classes, that JSON is held against."""
+
+    def __init__(self, annotation: Any) -> None:
+        self._annotation = annotation
+        self._adapter: TypeAdapter[T] = TypeAdapter(annotation)
+
+    def hold(
+        self,
+        raw: JsonValue,
+        path: str,
+        findings: Findings,
+        place: Callable[[str, Sequence[str | int]], str] | None = None,
+    ) -> Held[T]:
+        """Report the faults of `raw`, which stands at `path`; `place` tells where in the document a part of it is."""
+        try:
+            value = self._adapter.validate_python(raw)
+        except ValidationError as error:
+            where = place or (lambda start, parts: join(start, *parts))
+            for parts, message, hint in faults_of(error, self._annotation, raw):
+                findings.refuse(where(path, parts), message, hint)
+            return Held(None, self._without_faults(raw, error))
+        return Held(value, value)
+
+    def _without_faults(self, raw: JsonValue, error: ValidationError) -> T | None:
+        rest = copy.deepcopy(raw)
+        for _ in range(_MOST_ROUNDS):
+            for parts, _, _ in faults_of(error, self._annotation, rest):
+                _cut_out(rest, parts)
+            try:
+                return self._adapter.validate_python(rest)
+            except ValidationError as again:
+                error = again
+        return None
+
+
+def _cut_out(raw: JsonValue, parts: Sequence[str | int]) -> None:
+    """Remove the innermost key on the way to `parts` that is there. Of a list nothing is removed, since the places of
+    its other entries would change, but the list as a whole."""
+    holder, last = None, ""
+    for part in parts:
+        if not isinstance(raw, dict) or not isinstance(part, str) or part not in raw:
+            break
+        holder, last = raw, part
+        raw = raw[part]
+    if holder is not None:
+        del holder[last]

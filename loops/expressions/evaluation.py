@@ -1,0 +1,89 @@
+"""One rendering: the values it reads, its clock, and how much work it may still do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from loops.expressions.faults import fault
+from loops.expressions.notation import HogValue, hog_text
+
+MAX_OUTPUT = 1_000_000
+"""Characters that one text may have."""
+CLOCK = "__now__"
+"""The key of a scope under which the caller may give the present moment."""
+
+# Characters and items that one rendering may read and write. Without loops in the language this alone bounds its time.
+_WORK = 10_000_000
+
+
+class Evaluation:
+    """What compiled expressions are called with."""
+
+    __slots__ = ("_left", "scope")
+
+    def __init__(self, scope: Mapping[str, object]) -> None:
+        self.scope = scope
+        self._left = _WORK
+
+    def spend(self, work: int) -> None:
+        """Count characters or items; raises TemplateError once the rendering has had its share."""
+        self._left -= work
+        if self._left < 0:
+            raise fault("the template does too much work", "render less, or a smaller value")
+
+    def made(self, text: str) -> str:
+        """The text, if it is not too long."""
+        self.spend(len(text))
+        check_length(len(text))
+        return text
+
+    def text(self, value: HogValue) -> str:
+        """The value as Hog prints it."""
+        return self.made(hog_text(value, MAX_OUTPUT))
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """The texts as one, if that is not too long."""
+        length = sum(map(len, texts))
+        self.spend(length)
+        check_length(length)
+        return "".join(texts)
+
+    def now(self) -> datetime:
+        """The scope's clock, else the system's."""
+        return clock(self.scope)
+
+
+Run: TypeAlias = Callable[[Evaluation], HogValue]
+
+
+def clock(scope: Mapping[str, object]) -> datetime:
+    """The moment under `__now__`, else the present one; always aware."""
+    given = scope.get(CLOCK)
+    if not isinstance(given, datetime):
+        return datetime.now(UTC)
+    return given.replace(tzinfo=UTC) if given.tzinfo is None else given
+
+
+def size(value: object) -> int:
+    """What reading the value costs."""
+    return len(value) if isinstance(value, (str, Sequence, Mapping)) else 1
+
+
+def check_length(length: int) -> None:
+    """Raise TemplateError for a text of so many characters, if that is too long."""
+    if length > MAX_OUTPUT:
+        raise fault(f"the template makes a text of more than {MAX_OUTPUT:,} characters")
+
+
+def joined(parts: Sequence[str | Run]) -> Run:
+    """The parts as one text: null is nothing, what is no text is printed as Hog does."""
+
+    def run(evaluation: Evaluation) -> str:
+        texts: list[str] = []
+        for part in parts:
+            value = part if isinstance(part, str) else part(evaluation)
+            if value is not None:
+                texts.append(value if isinstance(value, str) else evaluation.text(value))
+        return evaluation.joined(texts)
+
+    return run

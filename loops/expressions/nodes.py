@@ -1,0 +1,307 @@
+"""The parts of a parsed Hog expression, and how each becomes a function.
+
+A node is only a step between parser and function: `compile` is called once, and rendering calls what it returned.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from loops.errors import TemplateError
+from loops.expressions.faults import fault, refusal
+from loops.expressions.coercion import to_number
+from loops.expressions.evaluation import CLOCK, Evaluation, Run, joined, size
+from loops.expressions.functions import FUNCTIONS, nearest
+from loops.expressions.lexer import MAX_NESTING
+from loops.expressions.notation import HogValue, hog_text
+from loops.expressions.operators import NUMERIC, OPERATORS, Operator
+
+Segment: TypeAlias = str | int
+StaticPath: TypeAlias = tuple[Segment, ...]
+
+
+class Node(Protocol):
+    """A part of an expression."""
+
+    @property
+    def position(self) -> int: ...
+
+    def compile(self, compilation: "Compilation") -> Run:
+        """The function that gives its value."""
+
+
+@dataclass(slots=True)
+class Compilation:
+    """One source on its way to functions: what it reads is gathered on the way."""
+
+    source: str
+    allowed_roots: frozenset[str] | None
+    paths: set[StaticPath] = field(default_factory=set)
+    _depth: int = 0
+
+    def compile(self, node: Node) -> Run:
+        if self._depth >= MAX_NESTING:
+            raise self.refuse(node.position, f"the expression is nested more than {MAX_NESTING} deep")
+        self._depth += 1
+        try:
+            return node.compile(self)
+        finally:
+            self._depth -= 1
+
+    def all(self, nodes: Sequence[Node]) -> list[Run]:
+        return [self.compile(node) for node in nodes]
+
+    def refuse(self, position: int, message: str, hint: str = "") -> TemplateError:
+        return refusal(self.source, position, message, hint)
+
+    def reads(self, path: StaticPath, position: int) -> None:
+        root = str(path[0])
+        if root == CLOCK or (self.allowed_roots is not None and root not in self.allowed_roots):
+            raise self.refuse(position, f"`{root}` is not available", self._mend_of_root(root))
+        self.paths.add(path)
+
+    def _mend_of_root(self, root: str) -> str:
+        if root in FUNCTIONS:
+            return f"a function is called: {root}()"
+        available = sorted(self.allowed_roots or ())
+        return f"available: {', '.join(available)}" if available else "nothing can be read here"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that stands in the source."""
+
+    value: HogValue
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        value = self.value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise compilation.refuse(self.position, "the number is too large")
+        return lambda _: value
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Something read from the scope or from another value. Steps are keys, indexes or expressions."""
+
+    base: "Root | Node"
+    steps: tuple["Segment | Node", ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        fixed = 0
+        while fixed < len(self.steps) and isinstance(self.steps[fixed], (str, int)):
+            fixed += 1
+        keys = tuple(step for step in self.steps[:fixed] if isinstance(step, (str, int)))
+        if 0 in keys:
+            raise compilation.refuse(self.position, "there is no item 0,", "the first item is [1]")
+        if isinstance(self.base, Root):
+            run = self.base.reading(compilation, keys)
+        else:
+            run = _walk(compilation.compile(self.base), keys)
+        for step in self.steps[fixed:]:
+            run = self._stepped(compilation, run, step)
+        return run
+
+    @staticmethod
+    def _stepped(compilation: Compilation, inner: Run, step: "Segment | Node") -> Run:
+        if isinstance(step, (str, int)):
+            return _walk(inner, (step,))
+        key = compilation.compile(step)
+        return lambda evaluation: member(inner(evaluation), key(evaluation))
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A name that the scope must hold."""
+
+    name: str
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        return self.reading(compilation, ())
+
+    def reading(self, compilation: Compilation, keys: StaticPath) -> Run:
+        """Read the root and then the keys below it."""
+        name = self.name
+        compilation.reads((name, *keys), self.position)
+
+        def read(evaluation: Evaluation) -> HogValue:
+            try:
+                value: HogValue = evaluation.scope[name]  # type: ignore[assignment]  # scopes are JSON-like
+            except KeyError:
+                raise _unknown(name, evaluation) from None
+            for key in keys:
+                if type(value) is dict and type(key) is str:
+                    value = value.get(key)
+                elif value is None:
+                    return None
+                else:
+                    value = member(value, key)
+            return value
+
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function with its arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        function = FUNCTIONS.get(self.name)
+        if function is None:
+            raise compilation.refuse(self.position, f"there is no function {self.name}()", nearest(self.name))
+        if fault := function.wrong_count(len(self.arguments)):
+            raise compilation.refuse(self.position, f"{self.name}() {fault}")
+        return function.bind(compilation.all(self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A list literal."""
+
+    items: tuple[Node, ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        runs = compilation.all(self.items)
+        return lambda evaluation: [run(evaluation) for run in runs]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A map literal; a key that is no text becomes one."""
+
+    pairs: tuple[tuple[Node, Node], ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        pairs = [(compilation.compile(key), compilation.compile(value)) for key, value in self.pairs]
+        return lambda evaluation: {hog_text(key(evaluation)): value(evaluation) for key, value in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Text and interpolations, joined: null is nothing."""
+
+    parts: tuple["str | Node", ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        runs = [part if isinstance(part, str) else compilation.compile(part) for part in self.parts]
+        return joined(runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`and`, `or`, `??` and the ternary: operands are evaluated only as far as they matter."""
+
+    combine: Callable[[Sequence[Run]], Run]
+    operands: tuple[Node, ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        return self.combine(compilation.all(self.operands))
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators of one rank, from left to right."""
+
+    first: Node
+    rest: tuple[tuple[str, tuple[Node, ...]], ...]
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        left = self.first
+        for operator, operands in self.rest:
+            if operator in NUMERIC:
+                self._check(compilation, operator, (left, *operands))
+            left = operands[0] if operands else left
+        run = compilation.compile(self.first)
+        if len(self.rest) == 1:
+            operator, operands = self.rest[0]
+            return _applied(run, OPERATORS[operator], compilation.all(operands))
+        rest = [(OPERATORS[operator], compilation.all(operands)) for operator, operands in self.rest]
+        return _chained(run, rest)
+
+    @staticmethod
+    def _check(compilation: Compilation, operator: str, nodes: Sequence[Node]) -> None:
+        """`'a' + 'b'` would silently be null, as `+` only adds numbers."""
+        for node in nodes:
+            if isinstance(node, Joined) or (isinstance(node, Literal) and to_number(node.value) is None):
+                message = f"`{operator}` needs numbers, not a text,"
+                raise compilation.refuse(node.position, message, NUMERIC[operator])
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`not` and the minus sign."""
+
+    operator: Callable[[HogValue], HogValue]
+    operand: Node
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        operator, operand = self.operator, compilation.compile(self.operand)
+        return lambda evaluation: operator(operand(evaluation))
+
+
+def member(value: HogValue, key: HogValue) -> HogValue:
+    """What a map has under a name or a list at a place, counted from 1 or, below zero, from the end; else null."""
+    if isinstance(value, Mapping):
+        return value.get(key) if isinstance(key, str) else None
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    if not isinstance(value, Sequence) or isinstance(value, str) or not isinstance(key, int) or isinstance(key, bool):
+        return None
+    if key == 0:
+        raise fault("a list has no item 0", "the first item is [1]")
+    index = key - 1 if key > 0 else len(value) + key
+    return value[index] if 0 <= index < len(value) else None
+
+
+def _walk(inner: Run, keys: StaticPath) -> Run:
+    if not keys:
+        return inner
+
+    def run(evaluation: Evaluation) -> HogValue:
+        value = inner(evaluation)
+        for key in keys:
+            value = member(value, key)
+        return value
+
+    return run
+
+
+def _applied(left: Run, operator: Operator, operands: Sequence[Run]) -> Run:
+    def run(evaluation: Evaluation) -> HogValue:
+        value = left(evaluation)
+        others = [operand(evaluation) for operand in operands]
+        evaluation.spend(size(value) + sum(map(size, others)))
+        return operator(value, *others)
+
+    return run
+
+
+def _chained(first: Run, rest: Sequence[tuple[Operator, Sequence[Run]]]) -> Run:
+    def run(evaluation: Evaluation) -> HogValue:
+        value = first(evaluation)
+        for operator, operands in rest:
+            others = [operand(evaluation) for operand in operands]
+            evaluation.spend(size(value) + sum(map(size, others)))
+            value = operator(value, *others)
+        return value
+
+    return run
+
+
+def _unknown(name: str, evaluation: Evaluation) -> TemplateError:
+    available = ", ".join(sorted(key for key in evaluation.scope if key != CLOCK)) or "nothing"
+    return fault(f"`{name}` is not known here", f"available: {available}")

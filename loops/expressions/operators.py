@@ -1,0 +1,135 @@
+"""What Hog's operators do to values."""
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from loops.expressions.faults import fault
+from loops.expressions.coercion import contains, equals, less, less_or_equal, to_number
+from loops.expressions.evaluation import MAX_OUTPUT, check_length
+from loops.expressions.notation import EXPONENT_FROM, HogValue, Number, hog_text
+
+Operator: TypeAlias = Callable[..., HogValue]
+
+_EXACT_BELOW = 2**53
+# Characters of the text times characters of the pattern: `_` compares each with each.
+_MOST_COMPARISONS = 10_000_000
+
+
+def settled(number: Number | None) -> Number | None:
+    """A result of arithmetic as JSON has it: whole floats are ints, vast ints floats, what is not finite is null."""
+    if number is None:
+        return None
+    if isinstance(number, int):
+        if -EXPONENT_FROM < number < EXPONENT_FROM:
+            return number
+        try:
+            return float(number)
+        except OverflowError:
+            return None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < _EXACT_BELOW else number
+
+
+def negative(value: HogValue) -> Number | None:
+    """The number with the other sign; null for what is no number."""
+    number = to_number(value)
+    return None if number is None else settled(-number)
+
+
+def like(value: HogValue, pattern: HogValue, *, fold: bool = False) -> bool:
+    """SQL's LIKE as Hog has it: `%` is any text, `_` any character, and the match may lie anywhere in the value."""
+    if value is None:
+        return False
+    text, wanted = hog_text(value, MAX_OUTPUT), hog_text(pattern, MAX_OUTPUT)
+    if fold:
+        text, wanted = text.lower(), wanted.lower()
+    if "_" in wanted and len(text) * len(wanted) > _MOST_COMPARISONS:
+        raise fault("like has too much to compare", "use a shorter pattern")
+    # Where each part is found first decides: if the first place of one leads to no match, no later place does.
+    place = 0
+    for part in wanted.split("%"):
+        place = _end_of(part, text, place)
+        if place < 0:
+            return False
+    return True
+
+
+def _end_of(part: str, text: str, start: int) -> int:
+    if "_" not in part:
+        found = text.find(part, start)
+        return found if found < 0 else found + len(part)
+    match = re.compile(".".join(map(re.escape, part.split("_"))), re.DOTALL).search(text, start)
+    return match.end() if match else -1
+
+
+def _counted(calculate: Callable[[Any, Any], Number]) -> Operator:
+    def run(a: HogValue, b: HogValue) -> HogValue:
+        left, right = to_number(a), to_number(b)
+        if left is None or right is None:
+            return None
+        try:
+            return settled(calculate(left, right))
+        except (ArithmeticError, ValueError):
+            return None  # such as a division by zero, where JavaScript has Infinity or NaN and JSON has nothing
+
+    return run
+
+
+def _remainder(a: Number, b: Number) -> Number:
+    """Of a division that rounds toward zero, so with the sign of `a`."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) % abs(b) * (-1 if a < 0 else 1)
+    return math.fmod(a, b)
+
+
+def _joined(a: HogValue, b: HogValue) -> str:
+    left, right = ("" if value is None else hog_text(value, MAX_OUTPUT) for value in (a, b))
+    check_length(len(left) + len(right))
+    return left + right
+
+
+def _is_in(item: HogValue, container: HogValue) -> bool:
+    if container is None:
+        return False
+    if isinstance(container, (bool, int, float)):
+        raise fault("`in` needs a list, a map or a text on its right")
+    return contains(container, item)
+
+
+def _between(value: HogValue, low: HogValue, high: HogValue) -> bool:
+    return less_or_equal(low, value) and less_or_equal(value, high)
+
+
+NUMERIC = dict.fromkeys(("-", "*", "/", "%"), "turn a text into a number with toFloat()")
+NUMERIC["+"] = "join texts with concat(a, b)"
+
+OPERATORS: dict[str, Operator] = {
+    "=": equals,
+    "==": equals,
+    "!=": lambda a, b: not equals(a, b),
+    "<>": lambda a, b: not equals(a, b),
+    "<": less,
+    "<=": less_or_equal,
+    ">": lambda a, b: less(b, a),
+    ">=": lambda a, b: less_or_equal(b, a),
+    "in": _is_in,
+    "not in": lambda a, b: not _is_in(a, b),
+    "like": like,
+    "ilike": lambda a, b: like(a, b, fold=True),
+    "not like": lambda a, b: not like(a, b),
+    "not ilike": lambda a, b: not like(a, b, fold=True),
+    "is null": lambda a: a is None,
+    "is not null": lambda a: a is not None,
+    "between": _between,
+    "not between": lambda value, low, high: not _between(value, low, high),
+    "+": _counted(operator.add),
+    "-": _counted(operator.sub),
+    "*": _counted(operator.mul),
+    "/": _counted(operator.truediv),
+    "%": _counted(_remainder),
+    "||": _joined,
+}

@@ -1,0 +1,60 @@
+"""What people do to a run: cancel it, resume it."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from loops.errors import Conflict, StoreBusy
+from loops.event import JsonValue
+from loops.ports import Clock, Engine, Reader, Writer
+from loops.store import run_queries
+from loops.store import runs as store
+
+log = logging.getLogger("loops.runs")
+
+_CANCEL_PATIENCE = 5.0
+_CANCEL_POLL = 0.1
+
+
+class RunControl:
+    """Works from any process: what it asks is stored first, the process that acts follows."""
+
+    def __init__(self, writer: Writer, reader: Reader, engine: Engine, clock: Clock) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._engine = engine
+        self._clock = clock
+
+    async def cancel(self, project_id: str, run_id: str) -> str:
+        """The status after asking: `cancelled` once nothing acts any more, or `running` while something still does.
+
+        Raises NotFound or Conflict (the run is over).
+        """
+        await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
+        now = self._clock.now()
+        asked = await self._writer.run(lambda connection: store.request_cancel(connection, run_id, now))
+        if asked.status != "running":
+            await self._engine.drop(run_id, asked.seq)
+            return asked.status
+        return await self._until_stopped(project_id, run_id)
+
+    async def _until_stopped(self, project_id: str, run_id: str) -> str:
+        status = "running"
+        deadline = asyncio.get_running_loop().time() + _CANCEL_PATIENCE
+        while status in {"running", "queued"} and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(_CANCEL_POLL)
+            row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
+            status = str(row["status"])
+        return status
+
+    async def resume(self, project_id: str, run_id: str, payload: Mapping[str, JsonValue]) -> None:
+        """Wake a waiting run now. Raises NotFound, or Conflict when it does not wait (any more)."""
+        row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
+        if row["status"] != "waiting":
+            raise Conflict(f"run {run_id} is {row['status']}; only a waiting run can be resumed")
+        now = self._clock.now()
+        seq = await self._writer.run(lambda connection: store.wake(connection, run_id, payload, now))
+        try:
+            await self._engine.wake(run_id, seq)
+        except StoreBusy as error:  # the sweeper makes it due
+            log.warning("resumed run waits for the sweeper: %s", error.message, extra={"run_id": run_id})

@@ -1,0 +1,76 @@
+"""Reading runs for people: lists, one run with its steps, counts."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from loops.errors import NotFound
+from loops.store.tables import run_steps, runs, workflows
+
+_COLUMNS = [
+    runs.c[name]
+    for name in (
+        "id", "project_id", "workflow_id", "version", "source", "event_uuid", "event_name", "delivery_id", "replay",
+        "status", "reason", "seq", "position", "state", "wait", "deadline_at", "cancel_requested_at", "cost",
+        "created_at", "started_at", "finished_at", "updated_at",
+    )
+]  # fmt: skip
+_NAMED = [*_COLUMNS, workflows.c.name.label("workflow_name")]
+
+
+def _query() -> "sa.Select[Any]":
+    return sa.select(*_NAMED).join(workflows, workflows.c.id == runs.c.workflow_id, isouter=True)
+
+
+def get(connection: sa.Connection, project_id: str, run_id: str) -> Mapping[str, Any]:
+    """One run. Raises NotFound."""
+    row = connection.execute(_query().where(runs.c.id == run_id, runs.c.project_id == project_id)).mappings().first()
+    if row is None:
+        raise NotFound(f"there is no run {run_id!r} in project {project_id!r}")
+    return dict(row)
+
+
+def steps(connection: sa.Connection, run_id: str) -> list[Mapping[str, Any]]:
+    """The steps that a run has taken, in their order."""
+    rows = connection.execute(
+        sa.select(run_steps).where(run_steps.c.run_id == run_id).order_by(run_steps.c.position, run_steps.c.started_at)
+    )
+    return [dict(row) for row in rows.mappings()]
+
+
+def page(
+    connection: sa.Connection,
+    project_id: str,
+    *,
+    limit: int,
+    before: tuple[datetime, str] | None = None,
+    status: str | None = None,
+    workflow_id: str | None = None,
+    delivery_id: str | None = None,
+) -> list[Mapping[str, Any]]:
+    """Runs of a project, the newest first, below a (created_at, id)."""
+    query = _query().where(runs.c.project_id == project_id)
+    for column, wanted in (
+        (runs.c.status, status),
+        (runs.c.workflow_id, workflow_id),
+        (runs.c.delivery_id, delivery_id),
+    ):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    if before is not None:
+        at = sa.literal(before[0], runs.c.created_at.type)
+        query = query.where(sa.tuple_(runs.c.created_at, runs.c.id) < sa.tuple_(at, sa.literal(before[1])))
+    rows = connection.execute(query.order_by(runs.c.created_at.desc(), runs.c.id.desc()).limit(limit))
+    return [dict(row) for row in rows.mappings()]
+
+
+def counts(connection: sa.Connection) -> dict[str, int]:
+    """How many runs are open, by status."""
+    rows = connection.execute(
+        sa.select(runs.c.status, sa.func.count())
+        .where(runs.c.status.in_(("queued", "running", "waiting")))
+        .group_by(runs.c.status)
+    )
+    return {row[0]: row[1] for row in rows}

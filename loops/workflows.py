@@ -1,0 +1,205 @@
+"""The life of workflows: create, change, enable, disable, archive, apply. One set of checks for every surface."""
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from loops.definition import Workflow, parse_workflow
+from loops.errors import Conflict, DefinitionError, Fault
+from loops.event import JsonValue
+from loops.ports import Clock, Reader, Writer
+from loops.store import workflows as store
+from loops.store.workflows import WorkflowRow
+
+Change = Literal["created", "updated", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A stored workflow, what changed, and what the checks noticed without refusing it."""
+
+    row: WorkflowRow
+    change: Change
+    warnings: tuple[Fault, ...] = ()
+
+
+class Workflows:
+    """Raises DefinitionError with every fault, NotFound, or Conflict."""
+
+    def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._clock = clock
+
+    async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
+        """Store a new workflow. `status: active` in the document enables it."""
+        workflow = parse_workflow(document)
+        return await self._writer.run(lambda connection: self._create(connection, project_id, workflow, by))
+
+    def _create(self, connection: sa.Connection, project_id: str, workflow: Workflow, by: str) -> Saved:
+        now = self._clock.now()
+        active = workflow.status == "active"
+        epoch = store.bump_epoch(connection)
+        row = WorkflowRow(
+            id=str(uuid.uuid4()),
+            project_id=project_id,
+            name=workflow.name or "",
+            description=workflow.description,
+            status=workflow.status,
+            origin_product=workflow.origin_product,
+            version=1,
+            definition=workflow.document,
+            changed_epoch=epoch,
+            since_epoch=epoch if active else 0,
+            enabled_by=by if active else None,
+            created_by=by,
+            created_at=now,
+            updated_at=now,
+        )
+        store.insert(connection, row)
+        return Saved(row, "created", workflow.warnings)
+
+    async def update(
+        self, project_id: str, workflow_id: str, document: JsonValue, by: str, *, base_version: int | None = None
+    ) -> Saved:
+        """Replace the definition, as a new version; runs in flight keep theirs.
+
+        Raises Conflict when `base_version` is not the current one, or when origin_product would change.
+        """
+        workflow = parse_workflow(document)
+
+        def change(connection: sa.Connection) -> Saved:
+            row = store.get(connection, project_id, workflow_id, lock=True)
+            if base_version is not None and base_version != row.version:
+                raise Conflict(
+                    f"workflow {row.name!r} is at version {row.version}, not {base_version}",
+                    hint="read it again and make the change on the current version",
+                )
+            return self._update(connection, row, workflow, by)
+
+        return await self._writer.run(change)
+
+    def _update(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
+        if workflow.origin_product != row.origin_product:
+            raise DefinitionError.at(
+                "origin_product",
+                f"is {row.origin_product!r} since the workflow was created and cannot become {workflow.origin_product!r}",
+                "leave it as it is, or create another workflow",
+            )
+        if workflow.document == row.definition:
+            return Saved(row, "unchanged", workflow.warnings)
+        now = self._clock.now()
+        changed = dataclasses.replace(
+            row,
+            name=workflow.name or "",
+            description=workflow.description,
+            version=row.version + 1,
+            definition=workflow.document,
+            changed_epoch=store.bump_epoch(connection),
+            updated_at=now,
+        )
+        store.update(connection, row.id, **_changes(row, changed))
+        store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
+        return Saved(changed, "updated", workflow.warnings)
+
+    async def enable(self, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
+        """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
+        return await self._writer.run(lambda connection: self._enable(connection, project_id, workflow_id, by))
+
+    def _enable(self, connection: sa.Connection, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
+        row = store.get(connection, project_id, workflow_id, lock=True)
+        if row.status == "active":
+            return row
+        if row.status == "archived":
+            raise Conflict(f"workflow {row.name!r} is archived", hint="create it anew to use it again")
+        parse_workflow(dict(row.definition))  # a release may have become stricter since it was saved
+        epoch = store.bump_epoch(connection)
+        changed = dataclasses.replace(
+            row,
+            status="active",
+            changed_epoch=epoch,
+            since_epoch=epoch,
+            enabled_by=by,
+            updated_at=self._clock.now(),
+        )
+        store.update(connection, row.id, **_changes(row, changed))
+        return changed
+
+    async def disable(self, project_id: str, workflow_id: str) -> WorkflowRow:
+        """Start no more runs; runs that have begun go on to their end."""
+        return await self._retire(project_id, workflow_id, "draft")
+
+    async def archive(self, project_id: str, workflow_id: str) -> WorkflowRow:
+        """Disable for good."""
+        return await self._retire(project_id, workflow_id, "archived")
+
+    async def _retire(self, project_id: str, workflow_id: str, status: str) -> WorkflowRow:
+        def retire(connection: sa.Connection) -> WorkflowRow:
+            row = store.get(connection, project_id, workflow_id, lock=True)
+            if row.status in {status, "archived"}:
+                return row
+            epoch = store.bump_epoch(connection)
+            changed = dataclasses.replace(row, status=status, changed_epoch=epoch, updated_at=self._clock.now())
+            store.update(connection, row.id, **_changes(row, changed))
+            return changed
+
+        return await self._writer.run(retire)
+
+    async def apply(self, project_id: str, document: JsonValue, by: str, *, enable: bool = False) -> Saved:
+        """Make the project's workflow of this name be what the document says: created, updated or left alone.
+
+        The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
+        `enable`. Raises Conflict when several workflows have the name.
+        """
+        workflow = parse_workflow(document)
+        if not workflow.name:
+            raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
+
+        def put(connection: sa.Connection) -> Saved:
+            # Two applies of a new name at once must not both create it: the epoch's row lets one through at a time.
+            store.bump_epoch(connection)
+            same = store.named(connection, project_id, workflow.name or "")
+            if len(same) > 1:
+                raise Conflict(
+                    f"{len(same)} workflows are named {workflow.name!r}", hint="rename or archive all but one"
+                )
+            saved = (
+                self._update(connection, same[0], workflow, by)
+                if same
+                else self._create(connection, project_id, workflow, by)
+            )
+            if enable:
+                row = self._enable(connection, project_id, saved.row.id, by)
+                return dataclasses.replace(saved, row=row)
+            return saved
+
+        return await self._writer.run(put)
+
+    async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
+        """One workflow."""
+        return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
+
+
+def _changes(before: WorkflowRow, after: WorkflowRow) -> dict[str, Any]:
+    return {
+        field.name: getattr(after, field.name)
+        for field in dataclasses.fields(WorkflowRow)
+        if getattr(after, field.name) != getattr(before, field.name)
+    }
+
+
+def shown(row: WorkflowRow) -> Mapping[str, Any]:
+    """A workflow as the API and the command line show it: its definition with the server's keys."""
+    return {
+        **row.definition,
+        "id": row.id,
+        "name": row.name,
+        "status": row.status,
+        "version": row.version,
+        "created_at": row.created_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+    }

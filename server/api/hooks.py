@@ -1,0 +1,117 @@
+"""POST /hooks/{source}/{connection}: where senders deliver."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+from aiohttp import web
+
+from loops.errors import DeliveryError, LoopsError, NotFound, PayloadMalformed, PayloadTooLarge, StoreBusy, StoreError
+from server.metrics import Metrics
+from server.services import Services
+from triggers.intake import Connection
+from triggers.source import Incoming, Source
+
+_RETRY_AFTER = "5"
+_STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
+_json = msgspec.json.encode
+
+
+class BodyBudget:
+    """Bounds the bytes of all bodies being received at once."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, size: int) -> None:
+        """Raises StoreBusy when they do not fit now."""
+        if size > self._left:
+            raise StoreBusy("too many large bodies are being received at once", hint="send it again in a few seconds")
+        self._left -= size
+
+    def give_back(self, size: int) -> None:
+        """They are stored, or refused."""
+        self._left += size
+
+
+def receive_handler(
+    services: Services, source: Source, budget: BodyBudget
+) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """The handler of one source."""
+
+    async def receive(request: web.Request) -> web.Response:
+        begun = time.perf_counter()
+        try:
+            response = await _receive(services, source, budget, request)
+        except LoopsError as error:
+            response = refusal(error)
+        _count(services.metrics, source.name, response, time.perf_counter() - begun)
+        return response
+
+    return receive
+
+
+async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
+    opened = await services.book.get(_connection_id(request), source.name)
+    body, held = await _read(request, source.limit, budget)
+    try:
+        incoming = Incoming(headers=_headers(request), body=body, query=request.query)
+        connection = Connection(opened.id, opened.project_id, opened.kind, opened.secrets)
+        answer = await services.intake.receive(source, connection, incoming)
+    finally:
+        budget.give_back(held)
+    told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
+    return web.Response(status=_STATUS[answer.status], body=_json(told), content_type="application/json")
+
+
+def _connection_id(request: web.Request) -> int:
+    text = request.match_info["connection"]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise NotFound(f"{text!r} is not the id of a connection", hint="see: loops integrations list")
+    return int(text)
+
+
+def _headers(request: web.Request) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:
+    """The body, and how many bytes of the budget it holds. Never reads far past the limit."""
+    length = request.content_length
+    if length is not None and length > limit:
+        raise PayloadTooLarge(f"the body has {length} bytes, over the limit of {limit}")
+    held = 0
+    chunks: list[bytes] = []
+    try:
+        if length:
+            budget.take(length)
+            held = length
+        size = 0
+        async for chunk in request.content.iter_any():
+            size += len(chunk)
+            if size > limit:
+                raise PayloadTooLarge(f"the body is over the limit of {limit} bytes")
+            if size > held:
+                budget.take(size - held)
+                held = size
+            chunks.append(chunk)
+    except BaseException as error:
+        budget.give_back(held)
+        if isinstance(error, web.HTTPException | LoopsError | asyncio.CancelledError):
+            raise
+        raise PayloadMalformed("the body could not be read to its end", hint="send it again, whole") from error
+    return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), held
+
+
+def refusal(error: LoopsError) -> web.Response:
+    """How a refusal is told to a sender: 4xx for what it did, 503 with Retry-After for what we could not."""
+    status = error.http_status if isinstance(error, DeliveryError | StoreError) else 500
+    headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
+    told = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    return web.Response(status=status, body=_json(told), content_type="application/json", headers=headers)
+
+
+def _count(metrics: Metrics, source: str, response: web.Response, seconds: float) -> None:
+    metrics.deliveries.labels(source, str(response.status)).inc()
+    metrics.delivery_accept_seconds.observe(seconds)

@@ -1,0 +1,243 @@
+"""The composition root: the one place where the parts of a process are made and joined.
+
+    service = Service(settings, role)
+    await service.start()   # migrated, engine running, listening
+    await service.stop()    # drained
+
+`Wiring` is how a test puts something between the parts; the product always uses its defaults.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from aiohttp import web
+from triggers.registry import SOURCES
+from triggers.source import Source
+
+from config.settings import Settings
+from loops.clock import SystemClock
+from loops.connections.book import ConnectionBook
+from loops.connections.secrets import SecretBox
+from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.control import RunControl
+from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
+from loops.runs.interpreter import Interpreter, Observer
+from loops.runs.lease import Leaseholder, SingleProcessLock
+from loops.runs.load import ProgramLoader
+from loops.runs.step import Step
+from loops.runs.steps import STEPS
+from loops.runs.sweeper import Sweeper, watch_cancellations
+from loops.store.database import Database, is_sqlite, open_database
+from loops.threads import off_loop
+from loops.workflows import Workflows
+from server.housekeeping import first_token, measure, retain
+from server.listening import Listening
+from server.metrics import Metrics
+from server.services import Services
+from server.web import make_app
+from triggers.definitions import Definitions
+from triggers.dispatch import BatchOutcome, Dispatcher
+from triggers.handoff import Handoff
+from triggers.intake import Intake
+
+log = logging.getLogger("loops.app")
+
+Role = Literal["all", "web", "worker", "scheduler"]
+_SERVES = frozenset({"all", "web"})
+_WORKS = frozenset({"all", "worker"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What the parts are made of; a test wraps ports here to see or to break what passes through them."""
+
+    writer: Callable[[Writer], Writer] = field(default=lambda writer: writer)
+    engine: Callable[[Engine], Engine] = field(default=lambda engine: engine)
+    clock: Clock = field(default_factory=SystemClock)
+    steps: Mapping[str, Step] = field(default_factory=lambda: STEPS)
+    sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
+    dispatching: bool = True
+
+
+class Service:
+    """One process of Loops in a role."""
+
+    def __init__(self, settings: Settings, role: Role = "all", wiring: Wiring | None = None) -> None:
+        self.settings = settings
+        self.role = role
+        self.url = settings.public_url
+        self.new_token: str | None = None
+        self.stopping = asyncio.Event()
+        self._wiring = wiring or Wiring()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lock: SingleProcessLock | None = None
+        self._host: EngineHost | None = None
+        self._lease: Leaseholder | None = None
+        self._listening: Listening | None = None
+
+    async def start(self) -> None:
+        """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
+        settings, wiring = self.settings, self._wiring
+        if is_sqlite(settings.database_url) and self.role in _WORKS:
+            self._lock = SingleProcessLock(_database_file(settings.database_url))
+        self._database = await off_loop(lambda: _open(settings.database_url))
+        self._client = EngineClient(settings.database_url)
+        self._box = SecretBox(settings.secret_keys)
+        self.metrics = Metrics()
+        self._writer = wiring.writer(self._database.writer)
+        self._engine = wiring.engine(self._client)
+        self._programs = ProgramLoader()
+        self.services = self._compose()
+        self.new_token = await first_token(self._writer, self.services.clock)
+        if self.role in _WORKS:
+            await self._start_engine()
+        await self._database.reader.read(self.services.definitions.refresh)
+        self._start_dispatch()
+        if self.role in _SERVES:
+            self._listening = Listening(settings, make_app(self.services))
+            self.url = await self._listening.open()
+        # What is alive now stays so: the collector need not walk it at every full pass.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        log.info("ready", extra={"role": self.role, "url": self.url})
+
+    def _compose(self) -> Services:
+        settings, clock = self.settings, self._wiring.clock
+        reader: Reader = self._database.reader
+        handoff = Handoff()
+        definitions = Definitions(self._programs.begin)
+        self.dispatcher = Dispatcher(
+            self._writer,
+            reader,
+            self._engine,
+            clock,
+            definitions,
+            handoff,
+            self._wiring.sources,
+            observe=self._observe_batch,
+        )
+        return Services(
+            settings=settings,
+            reader=reader,
+            writer=self._writer,
+            engine=self._engine,
+            clock=clock,
+            box=self._box,
+            book=ConnectionBook(reader, self._box),
+            intake=Intake(self._writer, clock, handoff, self.dispatcher.wake),
+            sources=self._wiring.sources,
+            definitions=definitions,
+            workflows=Workflows(self._writer, reader, clock),
+            runs=RunControl(self._writer, reader, self._engine, clock),
+            metrics=self.metrics,
+        )
+
+    async def _start_engine(self) -> None:
+        settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
+        interpreter = Interpreter(
+            self._writer, self._engine, clock, self._wiring.steps, self._programs.load, self._observer()
+        )
+        limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
+        self._host = EngineHost(settings.database_url, interpreter.advance, limits)
+        self._lease = Leaseholder(
+            self._host,
+            self._client,
+            self._database.writer,
+            reader,
+            role=self.role,
+            single=self._database.is_sqlite,
+            on_lost=self.stopping.set,
+            on_recovered=self.metrics.engine_recovered.inc,
+        )
+        await self._lease.begin()
+        await self._host.launch()
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
+        self._spawn("lease", self._lease.beat())
+        self._spawn("sweeper", sweeper.forever())
+        self._spawn("cancellations", watch_cancellations(interpreter, reader))
+        self._spawn("retention", retain(self._writer, self._client, clock, settings.keep_days))
+
+    def _start_dispatch(self) -> None:
+        if self._wiring.dispatching and self.role != "scheduler":
+            self._spawn("dispatch", self.dispatcher.forever())
+        self._spawn("measure", measure(self._database, self.metrics))
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=f"loops-{name}")
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """A part of the process that ends by an error takes the process with it: half a service is worse."""
+        if task.cancelled() or task.exception() is None:
+            return
+        log.critical("%s ended, so this process stops", task.get_name(), exc_info=task.exception())
+        self.stopping.set()
+
+    def _observe_batch(self, outcome: BatchOutcome, seconds: float) -> None:
+        self.metrics.dispatch_seconds.observe(seconds)
+        for stage, count in outcome.stages.items():
+            self.metrics.verdicts.labels(stage).inc(count)
+
+    def _observer(self) -> Observer:
+        def step_done(kind: str, status: str, seconds: float) -> None:
+            self.metrics.steps.labels(kind, status).inc()
+            self.metrics.step_seconds.observe(seconds)
+
+        return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
+
+    async def stop(self) -> None:
+        """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close."""
+        if self._listening is not None:
+            await self._listening.close(self.settings.drain_seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._host is not None:
+            await self._host.aclose(timedelta(seconds=self.settings.drain_seconds))
+        if self._lease is not None:
+            await self._lease.end()
+        await self._client.aclose()
+        await self._database.aclose()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _open(url: str) -> Database:
+    database = open_database(url)
+    prepare_engine(url)
+    return database
+
+
+def _database_file(url: str) -> Path:
+    path = Path(sa.make_url(url).database or "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+async def serve(settings: Settings, role: Role, announce: Callable[[Service], None]) -> None:
+    """Run a service until it is asked to stop (SIGTERM, SIGINT) or has to."""
+    import signal
+
+    service = Service(settings, role)
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, service.stopping.set)
+    try:
+        await service.start()
+        announce(service)
+        await service.stopping.wait()
+        log.info("stopping")
+    finally:
+        await service.stop()
+
+
+__all__ = ["Role", "Service", "Wiring", "serve", "web"]

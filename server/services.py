@@ -1,0 +1,39 @@
+"""What a process of the service is made of, put together by server/app.py and handed to the handlers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from config.settings import Settings
+from loops.connections.book import ConnectionBook
+from loops.connections.secrets import SecretBox
+from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.control import RunControl
+from loops.workflows import Workflows
+from server.metrics import Metrics
+from triggers.definitions import Definitions
+from triggers.intake import Intake
+from triggers.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a request handler may need."""
+
+    settings: Settings
+    reader: Reader
+    writer: Writer
+    engine: Engine
+    clock: Clock
+    box: SecretBox
+    book: ConnectionBook
+    intake: Intake
+    sources: Mapping[str, Source]
+    definitions: Definitions
+    workflows: Workflows
+    runs: RunControl
+    metrics: Metrics
+
+
+SERVICES: "web.AppKey[Services]" = web.AppKey("services", Services)

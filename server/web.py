@@ -1,0 +1,54 @@
+"""The web application: which path leads to which handler."""
+
+import logging
+
+from aiohttp import web
+
+from loops.errors import StoreBusy
+from server.api import register_api
+from server.api.hooks import BodyBudget, receive_handler
+from server.pages import register_pages
+from server.services import SERVICES, Services
+from triggers.source import Source
+
+log = logging.getLogger("loops.web")
+
+_MOST_API_BODY = 4 * 1024 * 1024
+
+
+def make_app(services: Services) -> web.Application:
+    """Hooks and health on the outer application, which has no middleware: every delivery passes through it."""
+    app = web.Application(client_max_size=_MOST_API_BODY)
+    app[SERVICES] = services
+    budget = BodyBudget(services.settings.max_body_bytes_in_flight)
+    for source in services.sources.values():
+        app.router.add_post(_hook_path(source), receive_handler(services, source, budget))
+    app.router.add_get("/live", _live)
+    app.router.add_get("/ready", _ready)
+    app.router.add_get("/metrics", _metrics)
+    register_api(app)
+    register_pages(app)
+    return app
+
+
+def _hook_path(source: Source) -> str:
+    return f"/hooks/{source.name}/{{connection}}"
+
+
+async def _live(_request: web.Request) -> web.Response:
+    return web.json_response({"status": "live"})
+
+
+async def _ready(request: web.Request) -> web.Response:
+    """Whether this process can store a delivery now."""
+    services = request.app[SERVICES]
+    try:
+        await services.writer.run(lambda _connection: None)
+    except StoreBusy as error:
+        return web.json_response({"status": "not ready", "reason": error.message}, status=503)
+    return web.json_response({"status": "ready"})
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    body, content_type = request.app[SERVICES].metrics.render()
+    return web.Response(body=body, headers={"Content-Type": content_type})

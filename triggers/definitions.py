@@ -1,0 +1,109 @@
+"""The index of enabled loops, kept at the definitions' epoch.
+
+Every batch reads the epoch in its own transaction and loads what changed since, so a loop that was just enabled sees
+the next event in every process. A definition that cannot be compiled any more is left out alone, with its reason.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from loops.errors import DefinitionError
+from loops.filters import compile_filter
+from loops.runs.state import RunState
+from loops.store import workflows as store
+from loops.store.workflows import WorkflowRow
+from triggers.matcher import Index, Listener
+
+log = logging.getLogger("loops.definitions")
+
+_LISTENING = ("internal-event", "event")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An enabled workflow that cannot listen, and why."""
+
+    workflow_id: str
+    version: int
+    reason: str
+
+
+class Definitions:
+    """The index and the epoch that it stands at. Used by one transaction at a time."""
+
+    def __init__(self, begin: Callable[[str, int, Mapping[str, Any]], RunState]) -> None:
+        self.index = Index()
+        self.broken: dict[str, Broken] = {}
+        self._epoch = 0
+        self._begin = begin
+        self._names: dict[str, str] = {}
+
+    def refresh(self, connection: sa.Connection) -> None:
+        """Bring the index to the epoch that this transaction sees."""
+        epoch = store.definitions_epoch(connection)
+        if epoch == self._epoch:
+            return
+        for row in store.changed_since(connection, self._epoch):
+            self._take(row)
+        self._epoch = epoch
+
+    def listeners(self) -> list[Listener]:
+        """Every listener, in no particular order."""
+        return self.index.listeners()
+
+    def name(self, workflow_id: str) -> str:
+        """The workflow's name as last seen."""
+        return self._names.get(workflow_id, workflow_id)
+
+    def initial_state(self, connection: sa.Connection, listener: Listener) -> RunState:
+        """The state that a run of this listener's revision begins with."""
+        definition = store.revision(connection, listener.key, listener.version)
+        if definition is None:
+            raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
+        return self._begin(listener.key, listener.version, definition)
+
+    def _take(self, row: WorkflowRow) -> None:
+        self.index.remove(row.id)
+        self.broken.pop(row.id, None)
+        self._names[row.id] = row.name
+        if row.status != "active":
+            return
+        try:
+            listener = listener_of(row)
+        except DefinitionError as error:
+            self.broken[row.id] = Broken(row.id, row.version, error.message)
+            log.error("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
+            return
+        if listener is not None:
+            self.index.add(listener)
+
+
+def listener_of(row: WorkflowRow) -> Listener | None:
+    """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
+
+    Raises DefinitionError where the trigger's filter cannot be compiled.
+    """
+    config = _trigger_config(row.definition)
+    kind = config.get("type")
+    if kind not in _LISTENING:
+        return None
+    return Listener(
+        key=row.id,
+        filter=compile_filter(config.get("filters") or {}, path="trigger.filters"),
+        since=row.since_epoch,
+        version=row.version,
+        project_id=row.project_id,
+        kind=kind,
+    )
+
+
+def _trigger_config(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    for action in definition.get("actions", ()):
+        if action.get("type") == "trigger":
+            config: Mapping[str, Any] = action.get("config", {})
+            return config
+    raise DefinitionError.at("actions", "the stored definition has no trigger")

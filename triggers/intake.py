@@ -1,0 +1,100 @@
+"""Accept: a verified arrival is stored, and only then answered."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import zstandard
+
+from loops.ports import Clock, DeliveryRow, Writer
+from loops.store.columns import to_micros
+from loops.store.ids import new_id
+from triggers.handoff import Handoff, Held
+from triggers.source import Arrival, Incoming, Source
+
+_KEPT_HEADERS = ("content-type", "user-agent")
+_KEPT_PREFIXES = ("x-github-", "x-slack-", "webhook-")
+# Never kept: a signature is a secret's shadow, and worth nothing after verification.
+_DROPPED = ("signature",)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection as receiving needs it: its secrets opened."""
+
+    id: int
+    project_id: str
+    kind: str
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the sender is told."""
+
+    delivery: str
+    status: Literal["accepted", "duplicate", "ignored"]
+    reason: str = ""
+
+
+class Intake:
+    """The receiving end of every source."""
+
+    def __init__(self, writer: Writer, clock: Clock, handoff: Handoff, accepted: Callable[[], None]) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._handoff = handoff
+        self._accepted = accepted
+        self._zstd = zstandard.ZstdCompressor(level=1)
+
+    async def receive(self, source: Source, connection: Connection, incoming: Incoming) -> Answer:
+        """Verify, store, answer. Raises DeliveryError for what is refused and StoreBusy when nothing could be stored.
+
+        The answer comes after the commit: from then on the delivery is not lost, whatever happens to this process.
+        """
+        arrival = source.receive(incoming, connection.secrets)
+        headers = kept_headers(incoming.headers)
+        row = self._row(source, connection, incoming, arrival, headers)
+        receipt = await self._writer.accept(row)
+        if not receipt.new:
+            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
+        if arrival.ignored is not None:
+            return Answer(receipt.id, "ignored", arrival.ignored)
+        self._handoff.put(receipt.id, Held(headers, incoming.body, arrival.parsed))
+        self._accepted()
+        return Answer(receipt.id, "accepted")
+
+    def _row(
+        self,
+        source: Source,
+        connection: Connection,
+        incoming: Incoming,
+        arrival: Arrival,
+        headers: Mapping[str, str],
+    ) -> DeliveryRow:
+        return DeliveryRow(
+            id=new_id(),
+            project_id=connection.project_id,
+            connection_id=connection.id,
+            source=source.name,
+            key=arrival.key,
+            name=arrival.name,
+            subject=arrival.subject,
+            received_at=to_micros(self._clock.now()),
+            verified=arrival.verified,
+            status="accepted" if arrival.ignored is None else "ignored",
+            reason=arrival.ignored or "",
+            headers=json.dumps(headers),
+            body=self._zstd.compress(incoming.body),
+            size=len(incoming.body),
+        )
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that say what a delivery is, without signatures and credentials."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if (name in _KEPT_HEADERS or name.startswith(_KEPT_PREFIXES)) and not any(word in name for word in _DROPPED)
+    }
