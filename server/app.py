@@ -64,6 +64,7 @@ class Wiring:
     steps: Mapping[str, Step] = field(default_factory=lambda: STEPS)
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
+    routes: tuple[web.AbstractRouteDef, ...] = ()
 
 
 class Service:
@@ -101,7 +102,9 @@ class Service:
         await self._database.reader.read(self.services.definitions.refresh)
         self._start_dispatch()
         if self.role in _SERVES:
-            self._listening = Listening(settings, make_app(self.services))
+            app = make_app(self.services)
+            app.add_routes(wiring.routes)
+            self._listening = Listening(settings, app)
             self.url = await self._listening.open()
         # What is alive now stays so: the collector need not walk it at every full pass.
         gc.collect()

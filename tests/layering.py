@@ -56,6 +56,7 @@ OUTSIDE = {
 BANNED_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "info", "processor"}
 BANNED_NAMES = {"data", "do", "handle", "process"}
 BANNED_VERBS = {"do", "process"}
+AFTER_A_THING = {"group", "id", "ids", "lock"}
 NAMES_OF_LIBRARIES = {"process_bind_param", "process_literal_param", "process_result_value"}
 LONGEST_MODULE = 400
 
@@ -279,7 +280,7 @@ def says_nothing(name: str) -> bool:
         return False
     if name.strip("_").lower() in BANNED_NAMES or BANNED_WORDS & set(words):
         return True
-    return len(words) > 1 and words[0] in BANNED_VERBS
+    return len(words) > 1 and words[0] in BANNED_VERBS and words[1] not in AFTER_A_THING
 
 
 def length_faults(root: Path) -> list[str]:

@@ -214,6 +214,7 @@ def test_names_that_say_nothing_are_told(name: str) -> None:
     "name",
     [
         "kill_process_group",
+        "process_id",
         "data_received",
         "database",
         "manage",

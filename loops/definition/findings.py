@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 from loops.errors import Fault
 
-_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def join(path: str, *parts: str | int) -> str:
-    """`path` with further keys (`.key`, or `["odd key"]`) and indexes (`[0]`)."""
+    """`path` with further keys (`.key`, or `['odd key']`) and indexes (`[0]`)."""
     for part in parts:
         if isinstance(part, int):
             path += f"[{part}]"
         elif not _PLAIN_KEY.fullmatch(part):
-            path += f'["{shown(part)}"]'
+            path += f"[{shown(part)!r}]"
         else:
             path += f".{part}" if path else part
     return path
@@ -47,10 +47,6 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     return nearest(name, known) or f"known here: {', '.join(known)}"
 
 
-def _within(inner: str, outer: str) -> bool:
-    return inner == outer or (inner.startswith(outer) and inner[len(outer)] in ".[")
-
-
 @dataclass(slots=True)
 class Findings:
     """What a pass over a document found: faults refuse it, warnings go with it."""
@@ -65,10 +61,10 @@ class Findings:
         self.warnings.append(Fault(path, message, hint))
 
     def absorb(self, later: "Findings") -> None:
-        """Take over what a later pass found, but no fault about a place in or at which an earlier pass has already
-        refused something: it would be that fault's echo."""
+        """Take over what a later pass found. A fault about a place, or an object, in which an earlier pass has already
+        refused something is that fault's echo and left out."""
         refused = [fault.path for fault in self.faults]
         for fault in later.faults:
-            if not any(_within(path, fault.path) for path in refused):
+            if not any(path == fault.path or path.startswith(f"{fault.path}.") for path in refused):
                 self.faults.append(fault)
         self.warnings.extend(later.warnings)

@@ -1,7 +1,7 @@
 """JSON held against a class of the schema: the value, or every fault and what is left without the faulty parts."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -24,9 +24,11 @@ class Held(Generic[T]):
 
 
 class Mould(Generic[T]):
-    """A class, or a union of classes, that JSON is held against."""
+    """A class, or a union of classes, that JSON is held against. `spare` are keys that stand in for faulty ones in the
+    rest."""
 
-    def __init__(self, annotation: Any) -> None:
+    def __init__(self, annotation: Any, spare: Mapping[str, JsonValue] | None = None) -> None:
+        self._spare = dict(spare or {})
         self._annotation = annotation
         self._adapter: TypeAdapter[T] = TypeAdapter(annotation)
 
@@ -49,6 +51,8 @@ class Mould(Generic[T]):
 
     def _without_faults(self, raw: JsonValue, error: ValidationError) -> T | None:
         rest = copy.deepcopy(raw)
+        if isinstance(rest, dict):
+            rest.update(self._spare)
         for _ in range(_MOST_ROUNDS):
             for parts, _, _ in faults_of(error, self._annotation, rest):
                 _cut_out(rest, parts)

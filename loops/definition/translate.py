@@ -8,7 +8,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from loops.definition.findings import nearest, shown, suggestion
-from loops.definition.schema.base import REFUSED, Shape
+from loops.definition.schema.base import REFUSED, Kinds, Shape
 
 Words = tuple[str, str]
 
@@ -20,14 +20,18 @@ def faults_of(
     a place."""
     seen: set[tuple[str | int, ...]] = set()
     for detail in error.errors(include_url=False):
-        parts, owner = _locate(annotation, raw, detail["loc"])
+        parts, owner, reached = _locate(annotation, raw, detail["loc"])
+        message, hint = _words(detail, owner, reached)
+        if detail["type"].startswith("union_tag_"):
+            parts.append("type")
         if tuple(parts) not in seen:
             seen.add(tuple(parts))
-            yield parts, *_words(detail, owner)
+            yield parts, message, hint
 
 
-def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[str | int], type[Shape] | None]:
-    """The keys and indexes of `raw` that pydantic's `loc` stands for, and the class that owns the last key.
+def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[str | int], type[Shape] | None, Any]:
+    """The keys and indexes of `raw` that pydantic's `loc` stands for, the class that owns the last key, and what may
+    stand there.
 
     pydantic also puts the tags of unions into a loc, and the places of lists that a validator made of a single value;
     neither is in the document.
@@ -47,7 +51,7 @@ def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[s
         elif isinstance(raw, list) and isinstance(part, int):
             parts.append(part)
             raw = raw[part]
-    return parts, owner
+    return parts, owner, _bare(annotation)
 
 
 def _bare(annotation: Any) -> Any:
@@ -95,16 +99,24 @@ def keys(shape: type[Shape]) -> Mapping[str, Any]:
     return {field.alias or name: field.annotation for name, field in shape.model_fields.items()}
 
 
-def _words(detail: ErrorDetails, owner: type[Shape] | None) -> Words:
+def _words(detail: ErrorDetails, owner: type[Shape] | None, reached: Any) -> Words:
     kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == REFUSED:
         return context["message"], context["hint"]
     if kind == "extra_forbidden":
         return _unknown_key(str(detail["loc"][-1]), owner)
+    if kind == "union_tag_invalid":
+        return _unknown_type(str(context["tag"]), reached)
     words = _WORDS.get(kind)
     if words is None:
         return detail["msg"].removeprefix("Input should be ").strip(), ""
     return words(context, given)
+
+
+def _unknown_type(name: str, union: Any) -> Words:
+    members = [option for option in _options(union) if isinstance(option, type) and issubclass(option, Shape)]
+    kinds = next((member.kinds for member in members if member.kinds), Kinds("type"))
+    return kinds.words(name, [tag for member in members for tag in tags(member)])
 
 
 def _unknown_key(key: str, owner: type[Shape] | None) -> Words:
@@ -159,5 +171,5 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any], Any], Words]] = {
         f"holds {context['actual_length']} entries",
         f"at most {context['max_length']}",
     ),
-    "union_tag_not_found": lambda _context, _given: ("has no type", "add the key type"),
+    "union_tag_not_found": lambda _context, _given: ("is required", ""),
 }

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Never
 
-from loops.expressions.faults import fault
 from loops.expressions.coercion import contains, epoch_seconds, to_number, truthy
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, Run, check_length, joined, size
+from loops.expressions.faults import fault
 from loops.expressions.moments import format_hog, in_zone, to_moment, zone_named
 from loops.expressions.notation import HogValue, hog_text, json_text
 from loops.expressions.operators import settled

@@ -8,9 +8,9 @@ from lark import Lark, Transformer, UnexpectedInput, UnexpectedToken, v_args
 from lark.lexer import Token
 
 from loops.errors import TemplateError
-from loops.expressions.faults import fault, refusal
 from loops.expressions.coercion import truthy
 from loops.expressions.evaluation import Run
+from loops.expressions.faults import fault, refusal
 from loops.expressions.functions import conditional, first_not_null
 from loops.expressions.lexer import HogLexer
 from loops.expressions.nodes import (

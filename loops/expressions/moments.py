@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from loops.expressions.faults import fault
 from loops.expressions.coercion import parse_moment
+from loops.expressions.faults import fault
 from loops.expressions.notation import HogValue
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

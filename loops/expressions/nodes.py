@@ -6,15 +6,16 @@ A node is only a step between parser and function: `compile` is called once, and
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Protocol, TypeAlias
 
 from loops.errors import TemplateError
-from loops.expressions.faults import fault, refusal
 from loops.expressions.coercion import to_number
 from loops.expressions.evaluation import CLOCK, Evaluation, Run, joined, size
+from loops.expressions.faults import fault, refusal
 from loops.expressions.functions import FUNCTIONS, nearest
 from loops.expressions.lexer import MAX_NESTING
-from loops.expressions.notation import HogValue, hog_text
+from loops.expressions.notation import HogValue, moment_text
 from loops.expressions.operators import NUMERIC, OPERATORS, Operator
 
 Segment: TypeAlias = str | int
@@ -164,14 +165,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list literal."""
+    """A list literal. What a literal holds has to be JSON, so a moment becomes its ISO text."""
 
     items: tuple[Node, ...]
     position: int
 
     def compile(self, compilation: Compilation) -> Run:
         runs = compilation.all(self.items)
-        return lambda evaluation: [run(evaluation) for run in runs]
+        return lambda evaluation: [plain(run(evaluation)) for run in runs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Mapped:
 
     def compile(self, compilation: Compilation) -> Run:
         pairs = [(compilation.compile(key), compilation.compile(value)) for key, value in self.pairs]
-        return lambda evaluation: {hog_text(key(evaluation)): value(evaluation) for key, value in pairs}
+        return lambda evaluation: {evaluation.text(key(evaluation)): plain(value(evaluation)) for key, value in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,13 @@ class Unary:
     def compile(self, compilation: Compilation) -> Run:
         operator, operand = self.operator, compilation.compile(self.operand)
         return lambda evaluation: operator(operand(evaluation))
+
+
+def plain(value: HogValue) -> HogValue:
+    """The value as JSON has it; only a moment or a number that is not finite is none."""
+    if isinstance(value, date):
+        return moment_text(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def member(value: HogValue, key: HogValue) -> HogValue:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from loops.expressions.faults import fault
 from loops.expressions.coercion import contains, equals, less, less_or_equal, to_number
 from loops.expressions.evaluation import MAX_OUTPUT, check_length
+from loops.expressions.faults import fault
 from loops.expressions.notation import EXPONENT_FROM, HogValue, Number, hog_text
 
 Operator: TypeAlias = Callable[..., HogValue]

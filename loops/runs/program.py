@@ -1,7 +1,6 @@
 """A compiled definition as the interpreter uses it: the graph, the actions, their inputs, the scope of templates."""
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -39,5 +38,3 @@ def unpack(body: bytes | None) -> Any:  # noqa: ANN401
     """The value of compressed JSON; None where retention has removed it."""
     return None if body is None else msgspec.json.decode(zstandard.ZstdDecompressor().decompress(body))
 
-
-__all__ = ["Callable", "ClaimedEvent", "Program", "lru_cache", "pack", "unpack"]

@@ -37,8 +37,10 @@ class Templated:
 
 
 class Inputs(Shape):
-    """The inputs of a function template; `roots` are the names that its templates may begin with."""
+    """The inputs of a function template, which actions of type `action_type` may name; `roots` are the names that
+    its templates may begin with."""
 
+    action_type: ClassVar[str] = "function"
     roots: ClassVar[frozenset[str]] = STEP_ROOTS
 
     @classmethod

@@ -1,6 +1,5 @@
 """The inputs of one action or trigger: held against what its template takes, their templates compiled."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -8,31 +7,21 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
-from loops.definition.findings import Findings, join, nearest, shown
+from loops.definition.findings import Findings, join
 from loops.definition.inputs.base import Inputs, Language, Templated, templated
+from loops.definition.references import (
+    Surroundings,
+    inspect_braces,
+    inspect_instruction,
+    inspect_references,
+    inspect_roots,
+)
 from loops.definition.schema.parts import Input
 from loops.definition.shapes import Mould
 from loops.errors import TemplateError
 from loops.expressions import Template, compile_template
 
 Compiled: TypeAlias = "Template | JsonValue | Mapping[str, Compiled]"
-
-GUARDED_ROOTS = frozenset({"variables"})
-_HOG_IN_LIQUID = re.compile(r"(?<!\{)\{\s*(?:variables|event|person|groups|steps|payload)\b[^{}]*\}(?!\})")
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What templates of a workflow may refer to: its actions and its variables. Names that begin with one of `spread`
-    may be set by a step that spreads its result."""
-
-    actions: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
-    spread: tuple[str, ...] = ()
-
-    def declares(self, variable: str) -> bool:
-        return variable in self.variables or variable.startswith(self.spread)
-
 
 def compile_inputs(
     schema: type[Inputs], given: Mapping[str, Input], path: str, around: Surroundings, findings: Findings
@@ -55,7 +44,7 @@ def compile_inputs(
         compiled[name] = value
         if marker is not None:
             language = (given[name].templating if name in given else None) or marker.language
-            compiler = _Compiler(schema, marker, language, around, further)
+            compiler = _Compiler(schema.roots, marker, language, around, further)
             compiled[name] = compiler.compile_input(value, join(path, name))
     findings.absorb(further)
     return compiled
@@ -87,7 +76,7 @@ def _ordered(inputs: Inputs, given: Mapping[str, Input]) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    schema: type[Inputs]
+    roots: frozenset[str]
     marker: Templated
     language: Language
     around: Surroundings
@@ -110,7 +99,11 @@ class _Compiler:
         except TemplateError as error:
             self.findings.faults.extend(error.faults)
             return None
-        self._inspect_names(template, path)
+        if self.marker.guarded:
+            inspect_instruction(template, path, self.findings)
+        else:
+            inspect_roots(template, self.roots, path, self.findings)
+        inspect_references(template, self.around, path, self.findings)
         if self.language == "liquid":
-            self._inspect_braces(value, path)
+            inspect_braces(value, path, self.findings)
         return template

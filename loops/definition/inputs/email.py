@@ -68,6 +68,8 @@ class Mail(Shape):
 class EmailInputs(Inputs):
     """One input, `email`, that holds the whole message."""
 
+    action_type: ClassVar = "function_email"
+
     email: Annotated[Mail, Templated("liquid", html=frozenset({"html"}), literal=frozenset({"from", "design"}))]
 
     @classmethod

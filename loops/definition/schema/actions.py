@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import AfterValidator, Field, JsonValue
 
 from loops.definition.findings import Findings, join, shown
-from loops.definition.schema.base import Identifier, Name, Shape, refused
+from loops.definition.schema.base import Identifier, Kinds, Name, Shape, refused
 from loops.definition.schema.parts import Input, OutputMappings
 from loops.definition.schema.triggers import TriggerConfig
 
@@ -18,10 +18,51 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _FEWEST_MAPPINGS: tuple[JsonValue, ...] = (None, [])
 
 
+_A_TRIGGER = "that is a trigger type: it stands in the config of the action of type trigger"
+KINDS = Kinds(
+    "action type",
+    later=frozenset(
+        {
+            "wait_until_condition",
+            "wait_until_time_window",
+            "conditional_branch",
+            "random_cohort_branch",
+            "loop",
+            "run_workflow",
+            "run_workflows",
+            "control_if",
+            "control_while",
+            "call_subflow",
+            "parse_json",
+            "script",
+            "set_run_env",
+            "agent",
+            "display",
+            "container",
+            "approval",
+        }
+    ),
+    never={
+        "function_sms": "use function with template-slack, or function_email",
+        "function_push": "use function with template-slack, or function_email",
+    },
+    meant={
+        "webhook": _A_TRIGGER,
+        "schedule": _A_TRIGGER,
+        "manual": _A_TRIGGER,
+        "event": _A_TRIGGER,
+        "internal-event": _A_TRIGGER,
+        "email": "an email is an action of type function_email",
+        "slack": "a Slack message is an action of type function with the template_id template-slack",
+    },
+)
+
+
 class ActionShape(Shape):
     """The keys that every action has. `slots` is how many branches may leave it; a run that it `ends` goes no
     further."""
 
+    kinds: ClassVar = KINDS
     ends: ClassVar[bool] = False
 
     id: Identifier
@@ -149,34 +190,3 @@ Action: TypeAlias = Annotated[
     TriggerAction | FunctionAction | EmailAction | DelayAction | ExitAction,
     Field(discriminator="type"),
 ]
-
-# Types that are known from other systems or to come, and what to do about each for now.
-NOT_HERE: Mapping[str, str] = {
-    "wait_until_condition": "",
-    "wait_until_time_window": "",
-    "conditional_branch": "",
-    "random_cohort_branch": "",
-    "loop": "",
-    "run_workflow": "",
-    "run_workflows": "",
-    "control_if": "",
-    "control_while": "",
-    "call_subflow": "",
-    "parse_json": "",
-    "script": "",
-    "set_run_env": "",
-    "agent": "use function with template-posthog-create-task",
-    "display": "",
-    "container": "",
-    "approval": "",
-    "function_sms": "use function with template-slack, or function_email",
-    "function_push": "use function with template-slack, or function_email",
-}
-# Words that people write for a type, and what they mean.
-MEANT: Mapping[str, str] = {
-    "webhook": "webhook is a trigger type: it stands in the config of the trigger action",
-    "schedule": "schedule is a trigger type: it stands in the config of the trigger action",
-    "manual": "manual is a trigger type: it stands in the config of the trigger action",
-    "email": "an email has the type function_email",
-    "slack": "a Slack message has the type function and the template_id template-slack",
-}

@@ -67,15 +67,15 @@ def _reads_as_number(text: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def inspect_variables(variables: Sequence[tuple[int, Variable]], raw: Sequence[JsonValue], findings: Findings) -> None:
-    """Report keys that stand twice, and a list that is over its limit."""
-    seen: dict[str, int] = {}
-    for index, variable in variables:
-        first = seen.setdefault(variable.key, index)
-        if first != index:
-            findings.refuse(
-                f"variables[{index}].key", f'"{shown(variable.key)}" stands twice, first at variables[{first}]'
-            )
+def inspect_variables(
+    variables: Sequence[tuple[str, Variable]], raw: Sequence[JsonValue], findings: Findings
+) -> None:
+    """Report keys that stand twice, and a list that is over its limit. Each variable comes with its path."""
+    seen: dict[str, str] = {}
+    for path, variable in variables:
+        first = seen.setdefault(variable.key, path)
+        if first != path:
+            findings.refuse(join(path, "key"), f'"{shown(variable.key)}" stands twice, first at {first}')
     size = sum(len(json.dumps(item)) for item in raw)
     if size > MOST_VARIABLE_BYTES:
         findings.refuse(

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from loops.definition.findings import Findings, join, shown
-from loops.definition.schema.base import Shape
+from loops.definition.schema.base import Kinds, Shape
 from loops.definition.schema.parts import Input
 
 GITHUB_EVENT = "$github_event_received"
@@ -14,17 +14,39 @@ SLACK_EVENT = "$slack_message_received"
 INTERNAL_EVENTS = (GITHUB_EVENT, SLACK_EVENT)
 
 
-class Trigger(Shape):
-    """A trigger's config. `has_person`: its events are about a person; `maskable`: masking applies to them."""
+KINDS = Kinds(
+    "trigger type",
+    never={
+        "batch": "",
+        "tracking_pixel": "use webhook",
+        "data-warehouse-table": "",
+        "data-warehouse-view": "",
+        "github-event": f"use internal-event with the event {GITHUB_EVENT}",
+        "slack-message": f"use internal-event with the event {SLACK_EVENT}",
+    },
+    meant={
+        "github": f"use internal-event with the event {GITHUB_EVENT}",
+        "slack": f"use internal-event with the event {SLACK_EVENT}",
+        "cron": "use schedule, and create a schedule for the workflow",
+    },
+)
 
+
+class Trigger(Shape):
+    """A trigger's config. `sources` are where its events come from; `has_person`: they are about a person; `maskable`:
+    masking applies to them."""
+
+    kinds: ClassVar = KINDS
+    sources: ClassVar[frozenset[str]]
     has_person: ClassVar[bool] = False
     maskable: ClassVar[bool] = True
 
     type: str
 
-    def effective_filters(self) -> Mapping[str, JsonValue]:
-        """The filters as events are held against them; empty when the trigger takes every event that reaches it."""
-        return {}
+    def effective_filters(self) -> Mapping[str, JsonValue] | None:
+        """The filters as events are held against them; None where nothing is matched, since its events are made for
+        this workflow alone."""
+        return None
 
 
 class _Filtered(Trigger):
@@ -42,6 +64,8 @@ class _Filtered(Trigger):
 
 class InternalEventTrigger(_Filtered):
     """GitHub and Slack, whose events Loops makes itself."""
+
+    sources: ClassVar = frozenset({"github", "slack"})
 
     type: Literal["internal-event"]
 
@@ -83,6 +107,7 @@ class InternalEventTrigger(_Filtered):
 class EventTrigger(_Filtered):
     """A PostHog event."""
 
+    sources: ClassVar = frozenset({"posthog"})
     has_person: ClassVar[bool] = True
 
     type: Literal["event"]
@@ -108,6 +133,7 @@ class EventTrigger(_Filtered):
 class ScheduleTrigger(Trigger):
     """The occurrences of the schedules that the workflow has."""
 
+    sources: ClassVar = frozenset({"schedule"})
     maskable: ClassVar[bool] = False
 
     type: Literal["schedule"]
@@ -118,22 +144,28 @@ class ScheduleTrigger(Trigger):
             findings.warn(join(path, "filters"), "have no effect: an occurrence of a schedule has no properties")
 
 
-class _Requested(Trigger):
+class RequestedTrigger(Trigger):
+    """A trigger that a request fires; `inputs` make its event."""
+
+    type: Literal["manual", "webhook"]
     template_id: Literal["template-source-webhook"] = "template-source-webhook"
     template_uuid: str | None = None
     inputs: dict[str, Input] = Field(default_factory=dict)
 
 
-class ManualTrigger(_Requested):
+class ManualTrigger(RequestedTrigger):
     """A button, an API call or a command."""
 
+    sources: ClassVar = frozenset({"manual"})
     maskable: ClassVar[bool] = False
 
     type: Literal["manual"]
 
 
-class WebhookTrigger(_Requested):
+class WebhookTrigger(RequestedTrigger):
     """A request to the workflow's own URL."""
+
+    sources: ClassVar = frozenset({"webhook"})
 
     type: Literal["webhook"]
 
@@ -142,17 +174,6 @@ TriggerConfig: TypeAlias = Annotated[
     InternalEventTrigger | EventTrigger | ScheduleTrigger | ManualTrigger | WebhookTrigger,
     Field(discriminator="type"),
 ]
-
-# Types that are known elsewhere, and what to do about each.
-NOT_HERE: Mapping[str, str] = {
-    "batch": "",
-    "tracking_pixel": "",
-    "data-warehouse-table": "",
-    "data-warehouse-view": "",
-    "github-event": f"use internal-event with the event {GITHUB_EVENT}",
-    "slack-message": f"use internal-event with the event {SLACK_EVENT}",
-}
-
 
 def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []

@@ -1,0 +1,88 @@
+"""How a scope's values look to Liquid: lists and maps that print as JSON and wrap what they hand out.
+
+Wrapping is lazy, one level at a time, because most of a payload is never read.
+"""
+
+import math
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from typing import SupportsIndex, cast
+
+from liquid import Undefined
+
+from loops.expressions.evaluation import MAX_OUTPUT, Evaluation
+from loops.expressions.notation import HogValue, json_text, number_text
+
+
+class JsonMap(dict[str, object]):
+    """A map of the scope."""
+
+    def __init__(self, raw: Mapping[str, object], evaluation: Evaluation) -> None:
+        super().__init__(raw)
+        self.raw = raw
+        self._evaluation = evaluation
+
+    def __getitem__(self, key: str) -> object:
+        return wrapped(super().__getitem__(key), self._evaluation)
+
+    def get(self, key: str, default: object = None) -> object:  # type: ignore[override]  # dict has three overloads
+        return self[key] if key in self else default
+
+    def items(self) -> ItemsView[str, object]:
+        return {key: self[key] for key in self}.items()
+
+    def __str__(self) -> str:
+        return printed(self, self._evaluation)
+
+
+class JsonList(list[object]):
+    """A list of the scope, or one that a filter made."""
+
+    def __init__(self, raw: Sequence[object], evaluation: Evaluation) -> None:
+        super().__init__(raw)
+        self.raw = raw
+        self._evaluation = evaluation
+
+    def __getitem__(self, index: SupportsIndex | slice) -> object:  # type: ignore[override]  # as above
+        return wrapped(super().__getitem__(index), self._evaluation)
+
+    def __iter__(self) -> Iterator[object]:
+        return (wrapped(item, self._evaluation) for item in super().__iter__())
+
+    def __str__(self) -> str:
+        return printed(self, self._evaluation)
+
+
+def wrapped(value: object, evaluation: Evaluation, name: str = "") -> object:
+    """The value as Liquid is to see it. Null becomes Undefined, which prints as nothing wherever it gets to."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return Undefined(name)
+    if isinstance(value, (JsonMap, JsonList, Undefined, str)):
+        return value
+    if isinstance(value, Mapping):
+        return JsonMap(value, evaluation) if isinstance(value, dict) else value
+    if isinstance(value, (list, tuple)):
+        return JsonList([unwrapped(item) for item in value], evaluation)
+    return value
+
+
+def unwrapped(value: object) -> HogValue:
+    """The plain value again, as far as it is wrapped."""
+    if isinstance(value, (JsonMap, JsonList)):
+        return cast("HogValue", value.raw)
+    if isinstance(value, (Mapping, Sequence)) and not isinstance(value, (dict, list, str, tuple)):
+        return list(value) if isinstance(value, range) else None  # Undefined, forloop and the like
+    return cast("HogValue", value)
+
+
+def printed(value: object, evaluation: Evaluation) -> str:
+    """The value as JSON, if that is not too long."""
+    return evaluation.made(json_text(unwrapped(value), MAX_OUTPUT))
+
+
+def spelled(value: object) -> object:
+    """What a filter for texts should get in place of a value that Python would spell its own way."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number_text(value) if isinstance(value, float) else value
