@@ -165,9 +165,10 @@ async def _post(session: aiohttp.ClientSession, path: str, document: Mapping[str
 def demo_settings(folder: Path) -> Settings:
     """Settings of a service that leaves nothing behind; any free port of this machine."""
     found = read_settings(None, {"LOOPS_DATA_DIR": str(folder), "LOOPS_PORT": "0", "LOOPS_LOG_LEVEL": "warning"})
-    if isinstance(found, tuple):
-        raise ConfigError([Fault(one.setting, one.message, one.hint) for one in found])
-    return ensure_secret_key(found)
+    complete = found if isinstance(found, tuple) else ensure_secret_key(found)
+    if isinstance(complete, tuple):
+        raise ConfigError([Fault(one.setting, one.message, one.hint) for one in complete])
+    return complete
 
 
 async def run_demo(*, leave: bool, out: TextIO | None = None) -> int:

@@ -44,7 +44,7 @@ class Listening:
         return url
 
     async def _open_socket(self) -> None:
-        self._settings.data_dir.mkdir(parents=True, exist_ok=True)
+        self._settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._socket.unlink(missing_ok=True)
         private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The mode has to be right before anybody can connect: bind under a mask instead of changing it afterwards.

@@ -48,7 +48,7 @@ class CompiledWorkflow:
         literal, or an object of both. KeyError if there is no such action; those without inputs have none."""
         return self.compiled_inputs[action_id]
 
-    def render(self, action_id: str, scope: Mapping[str, object]) -> dict[str, JsonValue]:
+    def render(self, action_id: str, scope: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """An action's inputs as values. Later ones see earlier ones as `inputs`. Raises TemplateError."""
         rendered: dict[str, JsonValue] = {}
         for name, compiled in self.inputs(action_id).items():
@@ -56,7 +56,7 @@ class CompiledWorkflow:
         return rendered
 
 
-def _render(compiled: Compiled, scope: Mapping[str, object]) -> JsonValue:
+def _render(compiled: Compiled, scope: Mapping[str, JsonValue]) -> JsonValue:
     if isinstance(compiled, Template):
         return compiled.render(scope)
     if isinstance(compiled, Mapping):
@@ -90,9 +90,7 @@ def surroundings(variables: Iterable[Variable], actions: Iterable[ActionShape]) 
     )
 
 
-def compile_action(
-    action: Action, path: str, around: Surroundings, findings: Findings
-) -> Mapping[str, Compiled]:
+def compile_action(action: Action, path: str, around: Surroundings, findings: Findings) -> Mapping[str, Compiled]:
     """The compiled inputs of an action that stands at `path`; none where it takes none or is faulty."""
     config, place = action.config, join(path, "config", "inputs")
     if isinstance(config, RequestedTrigger):

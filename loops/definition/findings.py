@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from loops.errors import Fault
 
+_SHORTEST_BEGINNING = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
@@ -30,9 +31,12 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean …?` when a known name is close, else nothing."""
+    """`did you mean …?` when a known name is close, or begins with `name`; else nothing."""
+    wanted = name.lower()[:100]
     folded = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower()[:100], list(folded), n=1)
+    close = difflib.get_close_matches(wanted, list(folded), n=1)
+    if not close and len(wanted) > _SHORTEST_BEGINNING:
+        close = [candidate for candidate in folded if candidate.startswith(wanted)]
     return f'did you mean "{folded[close[0]]}"?' if close else ""
 
 

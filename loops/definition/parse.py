@@ -141,7 +141,7 @@ def _inspect(read: _Read, findings: Findings) -> None:
         _inspect_head(read.head.rest, read.trigger, findings)
     for path, variable in variables:
         variable.inspect(path, findings)
-    inspect_variables(variables, _entries(read.document, "variables"), findings)
+    inspect_variables(_entries(read.document, "variables"), findings)
     around = surroundings((variable for _, variable in variables), (action for _, action in actions))
     for path, action in actions:
         action.inspect(path, findings)

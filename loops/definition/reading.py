@@ -9,13 +9,12 @@ import contextlib
 import json
 import re
 from collections.abc import Hashable, Iterator
-from typing import Any, ClassVar
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from loops.definition.findings import shown
-from loops.errors import ShapeError
+from loops.errors import Fault, ShapeError
 from loops.event import JsonValue
 
 LONGEST_TEXT = 1_000_000
@@ -39,11 +38,11 @@ def read_documents(text: str, name: str = "") -> list[dict[str, JsonValue]]:
     bracket is JSON. Raises ShapeError with line and column where the text is neither.
     """
     if len(text) > LONGEST_TEXT:
-        raise ShapeError.at(name, f"holds {len(text)} characters", f"at most {LONGEST_TEXT} are read")
+        raise _refused(name, f"holds {len(text)} characters", f"at most {LONGEST_TEXT} are read")
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     documents = [found for document in _parse(text, name) for found in _workflows(document, name)]
     if not documents:
-        raise ShapeError.at(name, "holds no workflow", "write one object with name, actions and edges")
+        raise _refused(name, "holds no workflow", "write one object with name, actions and edges")
     return documents
 
 
@@ -65,18 +64,22 @@ def _workflows(document: JsonValue, name: str) -> Iterator[dict[str, JsonValue]]
     if isinstance(document, dict) and "workflows" in document:
         others = [shown(key) for key in document if key != "workflows"]
         if others:
-            raise ShapeError.at(name, f'"workflows" stands beside {", ".join(others)}', "leave it alone in its object")
+            raise _refused(name, f'"workflows" stands beside {", ".join(others)}', "leave it alone in its object")
         document = document["workflows"]
         if not isinstance(document, list):
-            raise ShapeError.at(name or "workflows", "workflows must be a list")
+            raise _refused(name or "workflows", "workflows must be a list")
     for item in document if isinstance(document, list) else [document]:
         if not isinstance(item, dict):
-            raise ShapeError.at(name, f"holds {shown(item)} where a workflow, an object, belongs")
+            raise _refused(name, f"holds {shown(item)} where a workflow, an object, belongs")
         yield item
 
 
+def _refused(name: str, message: str, hint: str = "") -> ShapeError:
+    return ShapeError([Fault(name, message, hint)])
+
+
 def _fault(name: str, line: int, column: int, message: str, hint: str = "") -> ShapeError:
-    return ShapeError.at(name, f"line {line}, column {column}: {message}", hint)
+    return _refused(name, f"line {line}, column {column}: {message}", hint)
 
 
 def _position(text: str, offset: int) -> tuple[int, int]:
@@ -113,7 +116,7 @@ def _read_json(text: str, name: str) -> JsonValue:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError as error:
-        raise ShapeError.at(name, f"no JSON: {shown(str(error), 100)}") from error
+        raise _refused(name, f"no JSON: {shown(str(error), 100)}") from error
     return value
 
 
@@ -142,7 +145,7 @@ def _first_repeated(text: str) -> tuple[str, int]:
 
 
 def _too_deep(name: str) -> ShapeError:
-    return ShapeError.at(name, "is nested too deep", f"at most {DEEPEST} levels")
+    return _refused(name, "is nested too deep", f"at most {DEEPEST} levels")
 
 
 # YAML
@@ -151,16 +154,13 @@ def _too_deep(name: str) -> ShapeError:
 class _Loader(yaml.SafeLoader):
     """Reads YAML 1.2's core schema, each key once, nothing by reference."""
 
-    yaml_implicit_resolvers: ClassVar[Any] = {}
-    yaml_constructors: ClassVar[Any] = {}
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.MarkedYAMLError(problem="aliases are not read; write the value out", problem_mark=mark)
         return super().compose_node(parent, index)
 
-    def construct_mapping(self, node: Node, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, object]:
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, MappingNode) else ():
             text = key.value if isinstance(key, ScalarNode) else None
@@ -173,6 +173,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _CORE:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern.pattern})$", re.ASCII), _first)
 
@@ -198,12 +199,12 @@ _Loader.yaml_constructors = {
 
 def _read_yaml(text: str, name: str) -> list[JsonValue]:
     try:
-        return list(yaml.load_all(text, _Loader))  # noqa: S506 - a SafeLoader
+        return list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = shown(error.problem or "cannot be read", 120)
         if mark is None:
-            raise ShapeError.at(name, f"no YAML: {problem}") from error
+            raise _refused(name, f"no YAML: {problem}") from error
         raise _fault(name, mark.line + 1, mark.column + 1, f"no YAML: {problem}") from error
     except yaml.reader.ReaderError as error:
         line, column = _position(text, error.position)
@@ -211,13 +212,13 @@ def _read_yaml(text: str, name: str) -> list[JsonValue]:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError as error:
-        raise ShapeError.at(name, f"no YAML: {shown(str(error), 100)}") from error
+        raise _refused(name, f"no YAML: {shown(str(error), 100)}") from error
 
 
 class _Dumper(yaml.SafeDumper):
     """Writes text plainly only where YAML 1.1 and 1.2 both read it as text; repeats instead of referring."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
 

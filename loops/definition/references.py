@@ -59,11 +59,13 @@ def inspect_instruction(template: Template, path: str, findings: Findings) -> No
         )
 
 
-def inspect_references(template: Template, around: Surroundings, path: str, findings: Findings) -> None:
-    """Refuse steps that do not exist, and warn of variables that nothing declares."""
+def inspect_references(
+    template: Template, allowed: frozenset[str], around: Surroundings, path: str, findings: Findings
+) -> None:
+    """Of the names that are allowed, refuse steps that do not exist, and warn of variables that nothing declares."""
     for text in sorted(template.paths):
         found = _REFERENCE.match(text)
-        if found is None:
+        if found is None or found[1] not in allowed:
             continue
         root, name = found[1], found[2] or found[3] or ""
         if root == "steps" and name not in around.actions:
@@ -77,6 +79,4 @@ def inspect_braces(value: JsonValue, path: str, findings: Findings) -> None:
     """Warn of single braces in Liquid, which are text there."""
     if isinstance(value, str) and (found := _HOG_IN_LIQUID.search(value)):
         written = shown(found[0])
-        findings.warn(
-            path, f"{written} is sent as it stands: this field is written in Liquid", f"write {{{written}}}"
-        )
+        findings.warn(path, f"{written} is sent as it stands: this field is written in Liquid", f"write {{{written}}}")

@@ -1,11 +1,12 @@
 """JSON held against a class of the schema: the value, or every fault and what is left without the faulty parts."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
+from typing_extensions import TypeForm
 
 from loops.definition.findings import Findings, join
 from loops.definition.translate import faults_of
@@ -27,7 +28,7 @@ class Mould(Generic[T]):
     """A class, or a union of classes, that JSON is held against. `spare` are keys that stand in for faulty ones in the
     rest."""
 
-    def __init__(self, annotation: Any, spare: Mapping[str, JsonValue] | None = None) -> None:
+    def __init__(self, annotation: TypeForm[T], spare: Mapping[str, JsonValue] | None = None) -> None:
         self._spare = dict(spare or {})
         self._annotation = annotation
         self._adapter: TypeAdapter[T] = TypeAdapter(annotation)
@@ -54,8 +55,7 @@ class Mould(Generic[T]):
         if isinstance(rest, dict):
             rest.update(self._spare)
         for _ in range(_MOST_ROUNDS):
-            for parts, _, _ in faults_of(error, self._annotation, rest):
-                _cut_out(rest, parts)
+            _cut_out(rest, [parts for parts, _, _ in faults_of(error, self._annotation, rest)])
             try:
                 return self._adapter.validate_python(rest)
             except ValidationError as again:
@@ -63,14 +63,23 @@ class Mould(Generic[T]):
         return None
 
 
-def _cut_out(raw: JsonValue, parts: Sequence[str | int]) -> None:
-    """Remove the innermost key on the way to `parts` that is there. Of a list nothing is removed, since the places of
-    its other entries would change, but the list as a whole."""
-    holder, last = None, ""
+def _cut_out(raw: JsonValue, places: Iterable[Sequence[str | int]]) -> None:
+    """Remove the keys in which the places lie. Of a list nothing is removed, since its other entries would change their
+    places, but the list as a whole; and for a key that is missing the object that lacks it."""
+    for way in {_innermost(raw, parts) for parts in places}:
+        holder = raw
+        for key in way[:-1]:
+            holder = holder.get(key) if isinstance(holder, dict) else None
+        if way and isinstance(holder, dict):
+            holder.pop(way[-1], None)
+
+
+def _innermost(raw: JsonValue, parts: Sequence[str | int]) -> tuple[str, ...]:
+    """The keys on the way to a place, as far as there are objects that have them."""
+    way: list[str] = []
     for part in parts:
         if not isinstance(raw, dict) or not isinstance(part, str) or part not in raw:
             break
-        holder, last = raw, part
+        way.append(part)
         raw = raw[part]
-    if holder is not None:
-        del holder[last]
+    return tuple(way)

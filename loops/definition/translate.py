@@ -14,7 +14,7 @@ Words = tuple[str, str]
 
 
 def faults_of(
-    error: ValidationError, annotation: Any, raw: JsonValue
+    error: ValidationError, annotation: object, raw: JsonValue
 ) -> Iterator[tuple[Sequence[str | int], str, str]]:
     """What is wrong with `raw`, which was validated against `annotation`: where in it, a message and a hint; one fault
     a place."""
@@ -29,7 +29,9 @@ def faults_of(
             yield parts, message, hint
 
 
-def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[str | int], type[Shape] | None, Any]:
+def _locate(
+    annotation: object, raw: object, loc: Sequence[str | int]
+) -> tuple[list[str | int], type[Shape] | None, object]:
     """The keys and indexes of `raw` that pydantic's `loc` stands for, the class that owns the last key, and what may
     stand there.
 
@@ -54,19 +56,19 @@ def _locate(annotation: Any, raw: Any, loc: Sequence[str | int]) -> tuple[list[s
     return parts, owner, _bare(annotation)
 
 
-def _bare(annotation: Any) -> Any:
+def _bare(annotation: object) -> object:
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     return annotation
 
 
-def _options(annotation: Any) -> tuple[Any, ...]:
+def _options(annotation: object) -> tuple[object, ...]:
     if get_origin(annotation) in (Union, UnionType):
         return tuple(_bare(option) for option in get_args(annotation))
     return (annotation,)
 
 
-def _member(annotation: Any, part: str | int) -> type[Shape] | None:
+def _member(annotation: object, part: str | int) -> type[Shape] | None:
     """The class of a union whose `type` is this part of a loc."""
     options = _options(annotation)
     if len(options) > 1:
@@ -82,7 +84,7 @@ def tags(shape: type[Shape]) -> tuple[str, ...]:
     return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
 
 
-def _child(annotation: Any, part: str | int) -> tuple[type[Shape] | None, Any]:
+def _child(annotation: object, part: str | int) -> tuple[type[Shape] | None, object]:
     """The class that owns `part`, if one does, and what may stand there."""
     for option in _options(annotation):
         if isinstance(option, type) and issubclass(option, Shape):
@@ -99,7 +101,7 @@ def keys(shape: type[Shape]) -> Mapping[str, Any]:
     return {field.alias or name: field.annotation for name, field in shape.model_fields.items()}
 
 
-def _words(detail: ErrorDetails, owner: type[Shape] | None, reached: Any) -> Words:
+def _words(detail: ErrorDetails, owner: type[Shape] | None, reached: object) -> Words:
     kind, context, given = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == REFUSED:
         return context["message"], context["hint"]
@@ -113,7 +115,7 @@ def _words(detail: ErrorDetails, owner: type[Shape] | None, reached: Any) -> Wor
     return words(context, given)
 
 
-def _unknown_type(name: str, union: Any) -> Words:
+def _unknown_type(name: str, union: object) -> Words:
     members = [option for option in _options(union) if isinstance(option, type) and issubclass(option, Shape)]
     kinds = next((member.kinds for member in members if member.kinds), Kinds("type"))
     return kinds.words(name, [tag for member in members for tag in tags(member)])
@@ -128,11 +130,11 @@ def _unknown_key(key: str, owner: type[Shape] | None) -> Words:
     return f'unknown key "{shown(key)}"', nearest(key, [*known, *owner.not_here]) or suggestion(key, known)
 
 
-def _wants(what: str) -> Callable[[Mapping[str, Any], Any], Words]:
+def _wants(what: str) -> Callable[[Mapping[str, Any], object], Words]:
     return lambda _context, given: (f"must be {what}, not {_kind(given)}", "")
 
 
-def _kind(given: Any) -> str:
+def _kind(given: object) -> str:
     if given is None:
         return "null"
     if isinstance(given, bool):
@@ -144,12 +146,12 @@ def _kind(given: Any) -> str:
     return "a list" if isinstance(given, list) else "an object"
 
 
-def _choice(context: Mapping[str, Any], given: Any) -> Words:
+def _choice(context: Mapping[str, Any], given: object) -> Words:
     allowed = str(context["expected"]).replace("'", '"')
     return f"must be {allowed}, not {_kind(given)}", ""
 
 
-_WORDS: Mapping[str, Callable[[Mapping[str, Any], Any], Words]] = {
+_WORDS: Mapping[str, Callable[[Mapping[str, Any], object], Words]] = {
     "missing": lambda _context, _given: ("is required", ""),
     "string_type": _wants("text"),
     "int_type": _wants("a whole number"),
@@ -163,7 +165,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any], Any], Words]] = {
     "greater_than_equal": lambda context, given: (f"{shown(given)} is too small", f"at least {context['ge']}"),
     "less_than_equal": lambda context, given: (f"{shown(given)} is too large", f"at most {context['le']}"),
     "string_too_long": lambda context, given: (
-        f"has {len(given)} characters",
+        f"has {len(str(given))} characters",
         f"at most {context['max_length']}",
     ),
     "string_too_short": lambda _context, _given: ("must not be empty", ""),

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, cast
+from typing import Literal
 
 from loops.definition.schema.actions import Action, TriggerAction
 from loops.definition.schema.parts import Edge, Masking, Variable
@@ -48,7 +48,7 @@ class Workflow:
     @cached_property
     def trigger(self) -> TriggerAction:
         """The one action of type trigger."""
-        return cast(TriggerAction, next(action for action in self.actions if action.type == "trigger"))
+        return next(action for action in self.actions if action.type == "trigger")
 
     def action(self, action_id: str) -> Action:
         """The action with this id; KeyError if there is none."""

@@ -41,13 +41,6 @@ class Evaluation:
         """The value as Hog prints it."""
         return self.made(hog_text(value, MAX_OUTPUT))
 
-    def joined(self, texts: Sequence[str]) -> str:
-        """The texts as one, if that is not too long."""
-        length = sum(map(len, texts))
-        self.spend(length)
-        check_length(length)
-        return "".join(texts)
-
     def now(self) -> datetime:
         """The scope's clock, else the system's."""
         return clock(self.scope)
@@ -80,10 +73,15 @@ def joined(parts: Sequence[str | Run]) -> Run:
 
     def run(evaluation: Evaluation) -> str:
         texts: list[str] = []
+        length = 0
         for part in parts:
             value = part if isinstance(part, str) else part(evaluation)
             if value is not None:
-                texts.append(value if isinstance(value, str) else evaluation.text(value))
-        return evaluation.joined(texts)
+                text = value if isinstance(value, str) else evaluation.text(value)
+                length += len(text)
+                texts.append(text)
+        evaluation.spend(length)
+        check_length(length)
+        return "".join(texts)
 
     return run

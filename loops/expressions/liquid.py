@@ -1,22 +1,25 @@
 """Liquid, by python-liquid, with limits on everything a template can do."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
-from typing import TextIO
+from itertools import takewhile
+from typing import TextIO, cast
 
 from liquid import BoundTemplate, Environment, RenderContext, Token
 from liquid.builtin.expressions import StringLiteral
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.echo_tag import EchoTag
 from liquid.exceptions import LiquidError
+from liquid.stringify import to_liquid_string
 
 from loops.errors import TemplateError
 from loops.expressions.evaluation import CLOCK, MAX_OUTPUT, Evaluation, size
 from loops.expressions.faults import fault, refusal
 from loops.expressions.liquid_filters import guarded, install
-from loops.expressions.liquid_values import JsonList, printed, spelled, wrapped
+from loops.expressions.liquid_values import spelled, wrapped
 from loops.expressions.notation import moment_text
 
 MAX_SOURCE = 200_000
@@ -49,8 +52,7 @@ class LiquidTemplate:
             raise fault(f"the template has {len(source):,} characters, over the limit of {MAX_SOURCE - 1:,}")
         decoded, markup = _decoded(source)
         try:
-            template = _environment(html).from_string(decoded)
-            assert isinstance(template, _Bound)
+            template = cast("_Bound", _environment(html).from_string(decoded))
             template.work = markup
             _unmark_literals(template)
             return cls(_paths(template), template)
@@ -94,17 +96,153 @@ class _Context(RenderContext):
     template: _Bound
 
     def get(self, path: list[object], *, token: Token | None, **options: object) -> object:
-        value = super().get(path, token=token, **options)  # type: ignore[arg-type]  # only `default`, handed on
+        value = super().get(path, token=token, **options)
         return wrapped(value, self.evaluation, str(path[0]))
 
     def assign(self, key: str, val: object) -> None:
         self.evaluation.spend(size(val))
         self.locals[key] = val
 
-    def filter(self, name: str, token: Token | None):  # noqa: A003, ANN201
+    def filter(self, name: str, token: Token | None) -> Callable[..., object]:
         return guarded(name, super().filter(name, token), self.evaluation)
 
     def raise_for_loop_limit(self, length: int = 1) -> None:
         # Counted as each loop is entered, so that loops after and in each other share one allowance.
         self.evaluation.spend(length * (10 + self.template.work))
         super().raise_for_loop_limit(length)
+
+
+_Bound.context_class = _Context
+
+
+class _Environment(Environment):
+    """What templates are parsed in."""
+
+    template_class = _Bound
+    loop_iteration_limit = 100_000
+    output_stream_limit = MAX_OUTPUT
+    context_depth_limit = 30
+    block_nesting_limit = 30
+    suppress_blank_control_flow_blocks = False
+
+
+@cache
+def _environment(html: bool) -> Environment:
+    environment = _Environment(autoescape=html)
+    install(environment)
+    environment.add_tag(_Output)
+    environment.add_tag(_Echo)
+    for tag in ("include", "render"):
+        del environment.tags[tag]
+    return environment
+
+
+class _OutputNode(OutputNode):
+    """Prints lists as JSON, where the library would string their items together."""
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        value = self.expression.evaluate(context)
+        if isinstance(value, (list, float)):
+            value = str(spelled(value))
+        return buffer.write(to_liquid_string(value, context.autoescape))
+
+
+class _Output(Output):
+    node_class = _OutputNode
+
+
+class _Echo(EchoTag):
+    node_class = _OutputNode  # type: ignore[assignment]  # all that EchoNode adds is how it prints itself
+
+
+class _PlainLiteral(StringLiteral):
+    """A text of the template that is escaped like any other, not trusted as markup."""
+
+    __slots__ = ()
+
+    def evaluate(self, _: RenderContext) -> str:
+        return self.value
+
+
+def _unmark_literals(template: _Bound) -> None:
+    """Editors write entities inside tags, which are decoded, so what a literal prints has to be encoded again.
+
+    The library makes its literals in module functions, which leaves only to change their class afterwards; one that
+    was overlooked would be trusted, as the library trusts them all.
+    """
+    context = RenderContext(template)
+    nodes = list(template.nodes)
+    while nodes:
+        node = nodes.pop()
+        nodes.extend(node.children(context))
+        expressions = list(node.expressions())
+        while expressions:
+            expression = expressions.pop()
+            if type(expression) is StringLiteral:
+                expression.__class__ = _PlainLiteral
+            expressions.extend(expression.children())
+
+
+def _decoded(source: str) -> tuple[str, int]:
+    """The source with entities decoded inside tags only, and how many characters its tags have."""
+    pieces: list[str] = []
+    begin = position = markup = 0
+    while opener := _OPENER.search(source, position):
+        start = opener.start()
+        end = source.find("}}" if opener[0] == "{{" else "%}", start + 2) + 2
+        if end < 2:
+            raise refusal(source, start, f"nothing closes `{opener[0]}`")
+        tag = source[start:end]
+        pieces += source[begin:start], _ENTITY.sub(lambda entity: _ENTITIES[entity[0]], tag)
+        markup += len(tag)
+        begin = position = end
+        if verbatim := _VERBATIM.match(tag):
+            position = _end_of_verbatim(source, verbatim[1], start, end)
+    pieces.append(source[begin:])
+    return "".join(pieces), markup
+
+
+def _end_of_verbatim(source: str, name: str, start: int, end: int) -> int:
+    closing = re.compile(rf"\{{%-?\s*end{name}\s*-?%\}}").search(source, end)
+    if closing is None:
+        raise refusal(source, start, f"nothing closes `{{% {name} %}}`")
+    return closing.end()
+
+
+def _paths(template: _Bound) -> frozenset[tuple[str | int, ...]]:
+    found: set[tuple[str | int, ...]] = set()
+    for root, variables in template.analyze().globals.items():
+        if root in _CLOCK_NAMES:
+            continue
+        for variable in variables:
+            # What stands in brackets and is read itself ends the part of the path that is known.
+            fixed = takewhile(lambda segment: isinstance(segment, (str, int)), variable.segments)
+            found.add((root, *[segment for segment in fixed if not isinstance(segment, list)][1:]))
+    return frozenset(found)
+
+
+def _refused(source: str, error: LiquidError) -> TemplateError:
+    if isinstance(error.__cause__, RecursionError):
+        return fault("the template is nested too deeply")
+    message = str(error.message or "this is no Liquid")
+    token = error.token
+    if token is None or token.start_index < 0:
+        return fault(message, _mend(message))
+    return refusal(source, min(token.start_index, len(source)), message, _mend(message))
+
+
+def _mend(message: str) -> str:
+    """What helps with the library's complaints about a tag or filter that is not there."""
+    if match := re.fullmatch(r"unexpected tag '(include|render|layout)'", message):
+        return f"a template stands alone: write here what {match[1]} would bring"
+    if match := re.fullmatch(r"unknown filter '(.*)'", message, re.DOTALL):
+        near = get_close_matches(match[1], _environment(False).filters, n=1)
+        return f"did you mean {near[0]}?" if near else ""
+    return ""
+
+
+def _failed(error: Exception) -> TemplateError:
+    if isinstance(error, RecursionError):
+        return fault("a value is nested too deeply for this template")
+    message = str(error.message) if isinstance(error, LiquidError) else f"a value does not fit here: {error}"
+    return fault(message[:300])

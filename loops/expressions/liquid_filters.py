@@ -1,10 +1,9 @@
 """Liquid's filters: the library's behind a guard that counts their work, and ours for JSON, dates and lists."""
 
 from collections.abc import Callable, Sequence
-from email.utils import parsedate_to_datetime
-from typing import Any, TypeAlias
-
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeAlias
 
 from liquid import Environment, RenderContext
 from liquid.exceptions import FilterArgumentError
@@ -14,14 +13,19 @@ from loops.expressions.evaluation import Evaluation, check_length
 from loops.expressions.faults import fault
 from loops.expressions.liquid_values import printed, spelled, unwrapped, wrapped
 from loops.expressions.moments import format_strftime, in_zone, to_moment, zone_named
+from loops.expressions.notation import HogValue
 
 _Filter: TypeAlias = Callable[..., object]
 
+# Filters that take the left value and their arguments as texts.
 _ON_TEXT = frozenset(
-    "append base64_decode base64_encode base64_url_safe_decode base64_url_safe_encode capitalize downcase escape"
-    " escape_once escapejs lstrip newline_to_br prepend remove remove_first remove_last replace replace_first"
-    " replace_last rstrip slice split squish strip strip_html strip_newlines truncate truncatewords upcase url_decode"
-    " url_encode".split()
+    {
+        *("append", "prepend", "replace", "replace_first", "replace_last", "remove", "remove_first", "remove_last"),
+        *("capitalize", "downcase", "upcase", "squish", "strip", "lstrip", "rstrip", "strip_html", "strip_newlines"),
+        *("escape", "escape_once", "escapejs", "newline_to_br", "url_decode", "url_encode", "base64_decode"),
+        *("base64_encode", "base64_url_safe_decode", "base64_url_safe_encode", "slice", "split", "truncate"),
+        "truncatewords",
+    }
 )
 _LARGEST_INT_BITS = 4096
 _SPOKEN_DATES = ("%B %d, %Y", "%B %d, %Y at %I:%M %p", "%b %d, %Y", "%d %B %Y", "%m/%d/%Y", "%Y/%m/%d")
@@ -80,7 +84,7 @@ def _json(value: object, *, context: RenderContext) -> str:
 
 
 @with_context
-def _join(value: Any, separator: object = " ", *, context: RenderContext) -> str:
+def _join(value: object, separator: object = " ", *, context: RenderContext) -> str:
     evaluation = _evaluation(context)
     items = list(value) if isinstance(value, (list, range)) else [value]
     between = str(spelled(separator))
@@ -93,10 +97,7 @@ def _join(value: Any, separator: object = " ", *, context: RenderContext) -> str
 @with_context
 def _date(value: object, pattern: object = "", zone: object = None, *, context: RenderContext) -> object:
     """A date by strftime's directives, in UTC unless it has an offset or a zone is named; others stay as they are."""
-    if value in ("now", "today"):
-        moment = to_moment(_evaluation(context).now())
-    else:
-        moment = _read(unwrapped(value))
+    moment = _evaluation(context).now() if value in ("now", "today") else _read(unwrapped(value))
     if moment is None:
         return value
     if zone:
@@ -106,7 +107,7 @@ def _date(value: object, pattern: object = "", zone: object = None, *, context: 
     return format_strftime(moment, pattern)
 
 
-def _read(value: Any) -> datetime | None:
+def _read(value: HogValue) -> datetime | None:
     moment = to_moment(value)
     if moment is not None or not isinstance(value, str):
         return moment

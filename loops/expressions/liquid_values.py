@@ -24,10 +24,7 @@ class JsonMap(dict[str, object]):
     def __getitem__(self, key: str) -> object:
         return wrapped(super().__getitem__(key), self._evaluation)
 
-    def get(self, key: str, default: object = None) -> object:  # type: ignore[override]  # dict has three overloads
-        return self[key] if key in self else default
-
-    def items(self) -> ItemsView[str, object]:
+    def items(self) -> ItemsView[str, object]:  # type: ignore[override]  # dict's own view class cannot be made
         return {key: self[key] for key in self}.items()
 
     def __str__(self) -> str:

@@ -4,7 +4,7 @@ A node is only a step between parser and function: `compile` is called once, and
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol, TypeAlias
@@ -63,10 +63,7 @@ class Compilation:
         self.paths.add(path)
 
     def _mend_of_root(self, root: str) -> str:
-        if root in FUNCTIONS:
-            return f"a function is called: {root}()"
-        available = sorted(self.allowed_roots or ())
-        return f"available: {', '.join(available)}" if available else "nothing can be read here"
+        return "" if self.allowed_roots is None else _available(root, self.allowed_roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,5 +308,10 @@ def _chained(first: Run, rest: Sequence[tuple[Operator, Sequence[Run]]]) -> Run:
 
 
 def _unknown(name: str, evaluation: Evaluation) -> TemplateError:
-    available = ", ".join(sorted(key for key in evaluation.scope if key != CLOCK)) or "nothing"
-    return fault(f"`{name}` is not known here", f"available: {available}")
+    return fault(f"`{name}` is not known here", _available(name, evaluation.scope))
+
+
+def _available(name: str, roots: Collection[str]) -> str:
+    if name in FUNCTIONS:
+        return f"a function is called: {name}()"
+    return f"available: {', '.join(sorted(root for root in roots if root != CLOCK)) or 'nothing'}"

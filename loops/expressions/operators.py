@@ -97,7 +97,7 @@ def _is_in(item: HogValue, container: HogValue) -> bool:
         return False
     if isinstance(container, (bool, int, float)):
         raise fault("`in` needs a list, a map or a text on its right")
-    return contains(container, item)
+    return contains(container, hog_text(item, MAX_OUTPUT) if isinstance(container, str) else item)
 
 
 def _between(value: HogValue, low: HogValue, high: HogValue) -> bool:

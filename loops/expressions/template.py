@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 from loops.errors import Fault, TemplateError
 from loops.event import JsonValue
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, Run, joined
-from loops.expressions.faults import fault, placed
+from loops.expressions.faults import placed
 from loops.expressions.hog import parse_expression, parse_template
 from loops.expressions.lexer import MAX_NESTING
 from loops.expressions.liquid import LiquidTemplate
@@ -41,7 +41,7 @@ class Template:
     def render(self, scope: Scope) -> JsonValue:
         """The template's value. Raises TemplateError with the path of the string that failed.
 
-        The scope's key `__now__` may hold the present moment. Values of the scope are handed on as they are, not copied.
+        The scope's key `__now__` may hold the present moment. What is read is handed on as it is, not copied.
         """
         return self._render(scope)
 

@@ -114,9 +114,10 @@ class BusyStep(NeverParks):
 def settings(port: int, data: Path) -> Settings:
     environment = {"LOOPS_DATA_DIR": str(data), "LOOPS_PORT": str(port), "LOOPS_LOG_LEVEL": "error"}
     found = read_settings(None, environment)
-    if isinstance(found, tuple):
-        raise SystemExit("\n".join(f"{one.setting}: {one.message}" for one in found))
-    return ensure_secret_key(found)
+    complete = found if isinstance(found, tuple) else ensure_secret_key(found)
+    if isinstance(complete, tuple):
+        raise SystemExit("\n".join(f"{one.setting}: {one.message}" for one in complete))
+    return complete
 
 
 async def product(mode: str, port: int, data: Path, *, busy: bool) -> None:

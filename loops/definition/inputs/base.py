@@ -6,7 +6,7 @@ in its annotation says that strings in it are templates, and in which language.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, JsonValue
 from pydantic.fields import FieldInfo
@@ -52,11 +52,14 @@ class Inputs(Shape):
 
 
 def templated(field: FieldInfo) -> Templated | None:
-    """What a field's annotation says about templates; None for a literal."""
-    return next((item for item in field.metadata if isinstance(item, Templated)), None)
+    """What a field's annotation, or that of one of its alternatives, says about templates; None for a literal."""
+    said = list(field.metadata)
+    for option in get_args(field.annotation):
+        said.extend(getattr(option, "__metadata__", ()))
+    return next((item for item in said if isinstance(item, Templated)), None)
 
 
-def _identity(given: Any) -> Any:
+def _identity(given: object) -> int:
     """The number of an id given as 7 or "7"."""
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_ID)):
         given = int(given)
@@ -65,7 +68,7 @@ def _identity(given: Any) -> Any:
     return given
 
 
-def _reference(given: Any) -> Any:
+def _reference(given: object) -> object:
     """An id of ours as text, whether given as 7 or "7"."""
     return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from loops.definition.findings import Findings, join
 from loops.definition.inputs.base import Inputs, Language, Templated, templated
 from loops.definition.references import (
+    INSTRUCTION_ROOTS,
     Surroundings,
     inspect_braces,
     inspect_instruction,
@@ -23,6 +24,7 @@ from loops.expressions import Template, compile_template
 
 Compiled: TypeAlias = "Template | JsonValue | Mapping[str, Compiled]"
 
+
 def compile_inputs(
     schema: type[Inputs], given: Mapping[str, Input], path: str, around: Surroundings, findings: Findings
 ) -> dict[str, Compiled]:
@@ -30,7 +32,8 @@ def compile_inputs(
 
     `path` is where the inputs stand. Faults and warnings go to `findings`; what is faulty is left out.
     """
-    said = {name: one.value for name, one in given.items() if one.value is not None and one.value != ""}
+    said: dict[str, JsonValue] = {}
+    said.update((name, one.value) for name, one in given.items() if one.value is not None and one.value != "")
     schema.lacking(said, path, findings)
     shape = Findings()
     rest = _mould(schema).hold(said, path, shape, _place).rest
@@ -99,11 +102,12 @@ class _Compiler:
         except TemplateError as error:
             self.findings.faults.extend(error.faults)
             return None
+        allowed = INSTRUCTION_ROOTS if self.marker.guarded else self.roots
         if self.marker.guarded:
             inspect_instruction(template, path, self.findings)
         else:
-            inspect_roots(template, self.roots, path, self.findings)
-        inspect_references(template, self.around, path, self.findings)
+            inspect_roots(template, allowed, path, self.findings)
+        inspect_references(template, allowed, self.around, path, self.findings)
         if self.language == "liquid":
             inspect_braces(value, path, self.findings)
         return template

@@ -1,7 +1,7 @@
 """template-posthog-create-task: an AI task that nobody watches."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -23,7 +23,7 @@ class ModelChoice(Shape):
     reasoning_effort: Text | None = None
 
 
-def _choice(given: Any) -> Any:
+def _choice(given: object) -> object:
     return {"model": given} if isinstance(given, str) else given
 
 
@@ -39,7 +39,7 @@ def _space(text: str) -> str:
     return text
 
 
-def _status(given: Any) -> int | str:
+def _status(given: object) -> int | str:
     if isinstance(given, str) and given.lower() in _STATUS_CLASSES:
         return given.lower()
     if isinstance(given, int) and not isinstance(given, bool) and 400 <= given <= 599:
@@ -60,4 +60,4 @@ class CreateTaskInputs(Inputs):
     channel: Annotated[Text, AfterValidator(_space)] | None = None
     reply_in_slack_thread: bool = True
     max_parallel_tasks: Annotated[int, whole(*PARALLEL_TASKS)] = 5
-    non_failure_status_codes: Annotated[tuple[Annotated[Any, BeforeValidator(_status)], ...], NotStrict] = (409,)
+    non_failure_status_codes: Annotated[tuple[Annotated[int | str, BeforeValidator(_status)], ...], NotStrict] = (409,)

@@ -51,7 +51,7 @@ class Shape(BaseModel):
 
 def refused(message: str, hint: str = "") -> PydanticCustomError:
     """The error by which a validator refuses a value in the words of `message` and `hint`."""
-    return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})  # type: ignore[misc]
+    return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})
 
 
 def whole(lowest: int, highest: int) -> AfterValidator:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
@@ -67,15 +67,13 @@ def _reads_as_number(text: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def inspect_variables(
-    variables: Sequence[tuple[str, Variable]], raw: Sequence[JsonValue], findings: Findings
-) -> None:
-    """Report keys that stand twice, and a list that is over its limit. Each variable comes with its path."""
-    seen: dict[str, str] = {}
-    for path, variable in variables:
-        first = seen.setdefault(variable.key, path)
-        if first != path:
-            findings.refuse(join(path, "key"), f'"{shown(variable.key)}" stands twice, first at {first}')
+def inspect_variables(raw: Sequence[JsonValue], findings: Findings) -> None:
+    """Report keys that stand twice, and a list that is over its limit."""
+    seen: dict[str, int] = {}
+    for index, variable in enumerate(raw):
+        key = variable.get("key") if isinstance(variable, dict) else None
+        if isinstance(key, str) and (first := seen.setdefault(key, index)) != index:
+            findings.refuse(f"variables[{index}].key", f'"{shown(key)}" stands twice, first at variables[{first}]')
     size = sum(len(json.dumps(item)) for item in raw)
     if size > MOST_VARIABLE_BYTES:
         findings.refuse(
@@ -95,7 +93,7 @@ class OutputMapping(Shape):
     label: str | None = None
 
 
-def _mappings(given: Any) -> Any:
+def _mappings(given: object) -> object:
     """The list form of every form of `output_variable`: nothing, a key, an object, or a list of keys and objects."""
     if given is None:
         return []

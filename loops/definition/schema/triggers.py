@@ -175,6 +175,7 @@ TriggerConfig: TypeAlias = Annotated[
     Field(discriminator="type"),
 ]
 
+
 def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 

@@ -1,0 +1,272 @@
+"""What a connection of each kind is made of: which settings there are, which are secret, and which fit together."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from loops.definition.findings import suggestion
+from loops.errors import Fault, RequestError
+
+LONGEST_NAME = 100
+LONGEST_VALUE = 20_000
+SMTP_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+
+_ADDRESS = re.compile(r"[^\s@<>]+@[^\s@<>]+")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[?[0-9a-fA-F:]+\]?")
+_LAST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `check` gives back the value in its stored form, or raises ValueError with (message, hint)."""
+
+    name: str
+    secret: bool = False
+    check: Callable[[str], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`receives` when senders deliver to a hook of the connection; `together` checks the settings as a whole."""
+
+    name: str
+    settings: tuple[Setting, ...]
+    together: Callable[[Mapping[str, str]], list[Fault]]
+    receives: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Settings that fit, parted into what may be shown and what is sealed."""
+
+    config: Mapping[str, str]
+    secrets: Mapping[str, str]
+
+
+def check_name(name: object) -> str:
+    """The name of a connection or token; RequestError where it cannot be one."""
+    if not isinstance(name, str) or not name.strip():
+        raise RequestError("a name is missing", hint="any text that tells it from others", path="name")
+    text = name.strip()
+    if len(text) > LONGEST_NAME or not text.isprintable():
+        raise RequestError("the name does not fit", hint=f"one line of at most {LONGEST_NAME} characters", path="name")
+    return text
+
+
+def kind_named(name: object) -> Kind:
+    """The kind of that name; RequestError with the nearest where there is none."""
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise RequestError(
+            f"{name!r} is not a kind of connection", hint=suggestion(str(name), list(KINDS)), path="kind"
+        )
+    return kind
+
+
+def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked | tuple[Fault, ...]:
+    """The settings of a connection, or every fault in them. No message repeats a secret's value."""
+    known = {setting.name: setting for setting in kind.settings}
+    faults: list[Fault] = []
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        setting = known.get(name)
+        if setting is None:
+            faults.append(Fault(f"settings.{name}", f"is not a setting of {kind.name}", suggestion(name, list(known))))
+            continue
+        try:
+            values[name] = setting.check(_text(value))
+        except ValueError as refused:
+            message, hint = refused.args
+            faults.append(Fault(f"settings.{name}", message, hint))
+    # With one of the values refused, what the others lack would only be its echo.
+    faults = faults or kind.together(values)
+    if faults:
+        return tuple(faults)
+    return Checked(
+        config={name: value for name, value in values.items() if not known[name].secret},
+        secrets={name: value for name, value in values.items() if known[name].secret},
+    )
+
+
+def _text(value: object) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise ValueError("is no text", "give it as text")
+    text = text.strip()
+    if not text:
+        raise ValueError("is empty", "leave it out, or give a value")
+    if len(text) > LONGEST_VALUE:
+        raise ValueError(f"holds more than {LONGEST_VALUE} characters", "give the value alone")
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("holds characters that cannot be stored", "give it as plain text")
+    return text
+
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("holds line breaks or control characters", "give it on one line")
+    return text
+
+
+def _token(text: str) -> str:
+    if not text.isascii() or " " in _line(text):
+        raise ValueError("is no token: it holds spaces or letters outside ASCII", "copy the token alone")
+    return text
+
+
+def _base_address(text: str) -> str:
+    hint = "as https://github.example.org/api/v3"
+    try:
+        parts = urlsplit(_line(text))
+        in_order = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError as error:
+        raise ValueError("is no address", hint) from error
+    if not in_order or parts.query or parts.fragment or parts.username is not None:
+        raise ValueError("must be an http or https address without user, query and fragment", hint)
+    return text.rstrip("/")
+
+
+def _slug(text: str) -> str:
+    if not _SLUG.fullmatch(text):
+        raise ValueError("is no slug of an app", "the last part of github.com/apps/<slug>")
+    return text
+
+
+def _app_id(text: str) -> str:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("is no app id: it is a number", "it stands at the head of the app's settings page")
+    return text
+
+
+def _private_key(text: str) -> str:
+    # A key that came through an environment variable often has its line breaks written out.
+    key = text.replace("\\n", "\n") if "\n" not in text else text
+    try:
+        load_pem_private_key(key.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError("is no private key in PEM form", "pass the file as it was downloaded: private_key=@app.pem") from error  # fmt: skip
+    return key
+
+
+def _slack_token(prefix: str, other: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text.startswith(other):
+            raise ValueError(f"begins with {other}: that is the other token", f"the one here begins with {prefix}")
+        return _token(text)
+
+    return check
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError("is no host", "a name or an address alone, without port")
+    return text
+
+
+def _port(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= _LAST_PORT):
+        raise ValueError("is no port", f"from 1 to {_LAST_PORT}")
+    return str(int(text))
+
+
+def _security(text: str) -> str:
+    if text.lower() not in SMTP_PORTS:
+        raise ValueError("is no way to secure the connection", f"one of {', '.join(SMTP_PORTS)}")
+    return text.lower()
+
+
+def _sender(text: str) -> str:
+    bare = text.rpartition("<")[2].rstrip(">") if text.endswith(">") else text
+    if not text.isprintable() or not _ADDRESS.fullmatch(bare):
+        raise ValueError("is no email address", "as loops@example.org or Loops <loops@example.org>")
+    return text
+
+
+def _missing(values: Mapping[str, str], name: str, hint: str) -> list[Fault]:
+    return [] if name in values else [Fault(f"settings.{name}", "is missing", hint)]
+
+
+def _github(values: Mapping[str, str]) -> list[Fault]:
+    faults = _missing(values, "webhook_secret", "the secret that stands in the webhook's settings on GitHub")
+    if "token" in values and ("app_id" in values or "private_key" in values):
+        faults.append(Fault("settings.token", "stands beside an app's credentials", "give token, or app_id and private_key"))  # fmt: skip
+    for one, other in (("app_id", "private_key"), ("private_key", "app_id")):
+        if one in values:
+            faults += _missing(values, other, f"{one} works only together with {other}")
+    return faults
+
+
+def _slack(values: Mapping[str, str]) -> list[Fault]:
+    if values.keys() & {"signing_secret", "bot_token", "app_token"}:
+        return []
+    return [Fault("settings", "hold no credential", "signing_secret for events over HTTP, app_token for Socket Mode, bot_token to write")]  # fmt: skip
+
+
+def _smtp(values: Mapping[str, str]) -> list[Fault]:
+    faults = _missing(values, "host", "the mail server's name")
+    faults += _missing(values, "from", "the address that messages come from")
+    for one, other in (("username", "password"), ("password", "username")):
+        if one in values:
+            faults += _missing(values, other, f"{one} works only together with {other}")
+    return faults
+
+
+def _posthog(values: Mapping[str, str]) -> list[Fault]:
+    if values:
+        return []
+    return [Fault("settings", "hold no credential", "api_key for capture, webhook_secret for a webhook destination")]
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "github",
+            (
+                Setting("webhook_secret", secret=True, check=_line),
+                Setting("token", secret=True, check=_token),
+                Setting("app_id", secret=True, check=_app_id),
+                Setting("private_key", secret=True, check=_private_key),
+                Setting("api_base_url", check=_base_address),
+                Setting("app_slug", check=_slug),
+            ),
+            _github,
+        ),
+        Kind(
+            "slack",
+            (
+                Setting("signing_secret", secret=True, check=_token),
+                Setting("bot_token", secret=True, check=_slack_token("xoxb-", "xapp-")),
+                Setting("app_token", secret=True, check=_slack_token("xapp-", "xoxb-")),
+                Setting("api_base_url", check=_base_address),
+            ),
+            _slack,
+        ),
+        Kind(
+            "smtp",
+            (
+                Setting("host", check=_host),
+                Setting("port", check=_port),
+                Setting("username", check=_line),
+                Setting("password", secret=True, check=_line),
+                Setting("security", check=_security),
+                Setting("from", check=_sender),
+            ),
+            _smtp,
+            receives=False,
+        ),
+        Kind(
+            "posthog",
+            (
+                Setting("api_key", secret=True, check=_token),
+                Setting("webhook_secret", secret=True, check=_line),
+            ),
+            _posthog,
+        ),
+    )
+}

@@ -1,0 +1,123 @@
+"""What the pages say, as pure functions of stored values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from loops.event import JsonValue
+from loops.filters.operators import OPERATORS, shown
+
+_STAGES = {
+    "start": "started a run",
+    "project": "another project",
+    "trigger": "listens to something else",
+    "filters": "stopped by its filters",
+    "enabled": "enabled too late",
+    "own_output": "own output",
+    "claim": "same fact again",
+    "mask": "masked",
+    "rate_limit": "over its rate limit",
+    "debounce": "put off by debounce",
+    "overlap": "a run is open already",
+    "error": "failed",
+}
+_SOURCES = {"$github_event_received": "GitHub", "$slack_message_received": "Slack"}
+_STARTS = {"schedule": "On a schedule", "manual": "By hand", "webhook": "A request to its own URL"}
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def stage_words(stage: str) -> str:
+    """Where a verdict was given, for people."""
+    return _STAGES.get(stage, stage.replace("_", " "))
+
+
+def span_words(seconds: float) -> str:
+    """`850 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`."""
+    if seconds < 1:
+        return f"{max(0, round(seconds * 1000))} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    for number, (unit, size) in enumerate(_UNITS):
+        if whole >= size:
+            smaller, below = _UNITS[number + 1] if number + 1 < len(_UNITS) else ("s", 1)
+            rest = whole % size // below
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def took(start: datetime | None, end: datetime | None) -> str | None:
+    """How long something took, None where one of the ends is not known."""
+    return None if start is None or end is None else span_words((end - start).total_seconds())
+
+
+def size_words(size: int) -> str:
+    """`512 bytes`, `3.4 KB`, `2.1 MB`."""
+    if size < 1000:
+        return f"{size} byte" + ("" if size == 1 else "s")
+    return f"{size / 1000:.1f} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One predicate of a verdict."""
+
+    key: str
+    wanted: str
+    found: str
+    passed: bool
+
+
+def compared(stored: Mapping[str, Any]) -> Compared:
+    """A stored comparison in words."""
+    actual = stored.get("actual")
+    return Compared(
+        key=str(stored.get("key")),
+        wanted=wanted_words(str(stored.get("operator")), stored.get("expected")),
+        found="not set" if actual is None else shown(actual),
+        passed=stored.get("passed") is True,
+    )
+
+
+def wanted_words(operator: str, expected: JsonValue) -> str:
+    """What a property filter asks for."""
+    known = OPERATORS.get(operator)
+    return known.wanted(expected) if known else f"{operator} {shown(expected)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerWords:
+    """What starts a workflow: its kind, and each thing that must be true of the event."""
+
+    kind: str
+    conditions: tuple[tuple[str, str], ...] = ()
+
+
+def trigger_words(definition: Mapping[str, Any]) -> TriggerWords:
+    """The trigger of a stored definition, which has passed every check but may be of another release."""
+    actions = _mappings(definition.get("actions"))
+    config = next((action.get("config") for action in actions if action.get("type") == "trigger"), None)
+    if not isinstance(config, Mapping):
+        return TriggerWords("No trigger")
+    kind = str(config.get("type"))
+    if kind in _STARTS:
+        return TriggerWords(_STARTS[kind])
+    filters = config.get("filters")
+    return _event_words(filters) if isinstance(filters, Mapping) else TriggerWords("Any event")
+
+
+def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
+    events = _mappings(filters.get("events"))
+    names = [_SOURCES.get(str(event.get("id")), str(event.get("id"))) for event in events if event.get("id")]
+    properties = [*_mappings(filters.get("properties"))]
+    for event in events:
+        properties += _mappings(event.get("properties"))
+    conditions = tuple(
+        (str(one.get("key")), wanted_words(str(one.get("operator") or "exact"), one.get("value"))) for one in properties
+    )
+    return TriggerWords(" or ".join(names) or "Any event", conditions)
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

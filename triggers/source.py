@@ -1,0 +1,54 @@
+"""What a source is: who sends, how an arrival is verified and read, and which events it means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from loops.event import Delivery, Event
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request as it came. Header names are in lower case, their values may hold any character; the body is raw."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A verified and readable request, ready to be accepted.
+
+    `key` is the sender's id of the delivery, `name` what the sender calls it. `parsed` is the source's own decode,
+    kept in memory so that dispatch need not decode again. `ignored` is the reason of what is known and ignored: it is
+    recorded, starts nothing, and is answered 200.
+    """
+
+    key: str
+    name: str
+    subject: str | None
+    parsed: object
+    ignored: str | None = None
+    verified: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A delivery that means no event, and why."""
+
+    reason: str
+
+
+class Source(Protocol):
+    """One sender's protocol. Nothing here does I/O; `limit` is the most bytes of a body."""
+
+    name: str
+    limit: int
+
+    def receive(self, incoming: Incoming, secrets: Mapping[str, str]) -> Arrival:
+        """Verify and read. Raises SignatureInvalid, or PayloadMalformed for what the sender never sends."""
+
+    def parse(self, delivery: Delivery, parsed: object, settings: Mapping[str, Any]) -> list[Event] | Ignored:
+        """The events of a delivery: the same whenever it is called. `parsed` is the Arrival's, None after a restart;
+        `settings` the connection's, without secrets."""
