@@ -88,18 +88,10 @@ class Service:
         settings, wiring = self.settings, self._wiring
         if is_sqlite(settings.database_url) and self.role in _WORKS:
             self._lock = SingleProcessLock(_database_file(settings.database_url))
-        self._database = await off_loop(lambda: _open(settings.database_url))
-        self._client = EngineClient(settings.database_url)
-        self._box = SecretBox(settings.secret_keys)
-        self.metrics = Metrics()
-        self._writer = wiring.writer(self._database.writer)
-        self._engine = wiring.engine(self._client)
-        self._programs = ProgramLoader()
-        self.services = self._compose()
+        await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
             await self._start_engine()
-        await self._database.reader.read(self.services.definitions.refresh)
         self._start_dispatch()
         if self.role in _SERVES:
             app = make_app(self.services)
@@ -111,6 +103,19 @@ class Service:
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         log.info("ready", extra={"role": self.role, "url": self.url})
+
+    async def open(self) -> None:
+        """Open the database and put the services over it, without starting anything."""
+        settings, wiring = self.settings, self._wiring
+        self._database = await off_loop(lambda: _open(settings.database_url))
+        self._client = EngineClient(settings.database_url)
+        self._box = SecretBox(settings.secret_keys)
+        self.metrics = Metrics()
+        self._writer = wiring.writer(self._database.writer)
+        self._engine = wiring.engine(self._client)
+        self._programs = ProgramLoader()
+        self.services = self._compose()
+        await self._database.reader.read(self.services.definitions.refresh)
 
     def _compose(self) -> Services:
         settings, clock = self.settings, self._wiring.clock
@@ -141,6 +146,7 @@ class Service:
             workflows=Workflows(self._writer, reader, clock),
             runs=RunControl(self._writer, reader, self._engine, clock),
             metrics=self.metrics,
+            public_url=lambda: self.url,
         )
 
     async def _start_engine(self) -> None:

@@ -1,6 +1,6 @@
 """What a process of the service is made of, put together by server/app.py and handed to the handlers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -19,7 +19,10 @@ from triggers.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything a request handler may need."""
+    """Everything a request handler may need.
+
+    `public_url` gives the address under which people and senders reach the service, with the port that it really got.
+    """
 
     settings: Settings
     reader: Reader
@@ -34,6 +37,7 @@ class Services:
     workflows: Workflows
     runs: RunControl
     metrics: Metrics
+    public_url: Callable[[], str]
 
 
 SERVICES: "web.AppKey[Services]" = web.AppKey("services", Services)

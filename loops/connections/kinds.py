@@ -23,7 +23,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `check` gives back the value in its stored form, or raises ValueError with (message, hint)."""
+    """One setting. `check` gives back the value in its stored form, or raises RequestError."""
 
     name: str
     secret: bool = False
@@ -68,8 +68,8 @@ def kind_named(name: object) -> Kind:
     return kind
 
 
-def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked | tuple[Fault, ...]:
-    """The settings of a connection, or every fault in them. No message repeats a secret's value."""
+def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked:
+    """The settings of a connection that fit. RequestError names every fault in them, and never a value."""
     known = {setting.name: setting for setting in kind.settings}
     faults: list[Fault] = []
     values: dict[str, str] = {}
@@ -80,13 +80,13 @@ def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked | tuple[F
             continue
         try:
             values[name] = setting.check(_text(value))
-        except ValueError as refused:
-            message, hint = refused.args
-            faults.append(Fault(f"settings.{name}", message, hint))
+        except RequestError as refused:
+            faults.append(Fault(f"settings.{name}", refused.message, refused.hint))
     # With one of the values refused, what the others lack would only be its echo.
     faults = faults or kind.together(values)
     if faults:
-        return tuple(faults)
+        lines = [f"{fault.path} {fault.message}" for fault in faults]
+        raise RequestError("\n".join(lines), hint=faults[0].hint, path=faults[0].path)
     return Checked(
         config={name: value for name, value in values.items() if not known[name].secret},
         secrets={name: value for name, value in values.items() if known[name].secret},
@@ -96,26 +96,26 @@ def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked | tuple[F
 def _text(value: object) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
-        raise ValueError("is no text", "give it as text")
+        raise RequestError("is no text", hint="give it as text")
     text = text.strip()
     if not text:
-        raise ValueError("is empty", "leave it out, or give a value")
+        raise RequestError("is empty", hint="leave it out, or give a value")
     if len(text) > LONGEST_VALUE:
-        raise ValueError(f"holds more than {LONGEST_VALUE} characters", "give the value alone")
+        raise RequestError(f"holds more than {LONGEST_VALUE} characters", hint="give the value alone")
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("holds characters that cannot be stored", "give it as plain text")
+        raise RequestError("holds characters that cannot be stored", hint="give it as plain text")
     return text
 
 
 def _line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("holds line breaks or control characters", "give it on one line")
+        raise RequestError("holds line breaks or control characters", hint="give it on one line")
     return text
 
 
 def _token(text: str) -> str:
     if not text.isascii() or " " in _line(text):
-        raise ValueError("is no token: it holds spaces or letters outside ASCII", "copy the token alone")
+        raise RequestError("is no token: it holds spaces or letters outside ASCII", hint="copy the token alone")
     return text
 
 
@@ -125,21 +125,21 @@ def _base_address(text: str) -> str:
         parts = urlsplit(_line(text))
         in_order = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError as error:
-        raise ValueError("is no address", hint) from error
+        raise RequestError("is no address", hint=hint) from error
     if not in_order or parts.query or parts.fragment or parts.username is not None:
-        raise ValueError("must be an http or https address without user, query and fragment", hint)
+        raise RequestError("must be an http or https address without user, query and fragment", hint=hint)
     return text.rstrip("/")
 
 
 def _slug(text: str) -> str:
     if not _SLUG.fullmatch(text):
-        raise ValueError("is no slug of an app", "the last part of github.com/apps/<slug>")
+        raise RequestError("is no slug of an app", hint="the last part of github.com/apps/<slug>")
     return text
 
 
 def _app_id(text: str) -> str:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError("is no app id: it is a number", "it stands at the head of the app's settings page")
+        raise RequestError("is no app id: it is a number", hint="it stands at the head of the app's settings page")
     return text
 
 
@@ -149,14 +149,16 @@ def _private_key(text: str) -> str:
     try:
         load_pem_private_key(key.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ValueError("is no private key in PEM form", "pass the file as it was downloaded: private_key=@app.pem") from error  # fmt: skip
+        raise RequestError("is no private key in PEM form", hint="pass the file as it was downloaded") from error
     return key
 
 
 def _slack_token(prefix: str, other: str) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text.startswith(other):
-            raise ValueError(f"begins with {other}: that is the other token", f"the one here begins with {prefix}")
+            raise RequestError(
+                f"begins with {other}: that is the other token", hint=f"the one here begins with {prefix}"
+            )
         return _token(text)
 
     return check
@@ -164,26 +166,26 @@ def _slack_token(prefix: str, other: str) -> Callable[[str], str]:
 
 def _host(text: str) -> str:
     if not _HOST.fullmatch(text):
-        raise ValueError("is no host", "a name or an address alone, without port")
+        raise RequestError("is no host", hint="a name or an address alone, without port")
     return text
 
 
 def _port(text: str) -> str:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= _LAST_PORT):
-        raise ValueError("is no port", f"from 1 to {_LAST_PORT}")
+        raise RequestError("is no port", hint=f"from 1 to {_LAST_PORT}")
     return str(int(text))
 
 
 def _security(text: str) -> str:
     if text.lower() not in SMTP_PORTS:
-        raise ValueError("is no way to secure the connection", f"one of {', '.join(SMTP_PORTS)}")
+        raise RequestError("is no way to secure the connection", hint=f"one of {', '.join(SMTP_PORTS)}")
     return text.lower()
 
 
 def _sender(text: str) -> str:
     bare = text.rpartition("<")[2].rstrip(">") if text.endswith(">") else text
     if not text.isprintable() or not _ADDRESS.fullmatch(bare):
-        raise ValueError("is no email address", "as loops@example.org or Loops <loops@example.org>")
+        raise RequestError("is no email address", hint="as loops@example.org or Loops <loops@example.org>")
     return text
 
 
@@ -194,7 +196,7 @@ def _missing(values: Mapping[str, str], name: str, hint: str) -> list[Fault]:
 def _github(values: Mapping[str, str]) -> list[Fault]:
     faults = _missing(values, "webhook_secret", "the secret that stands in the webhook's settings on GitHub")
     if "token" in values and ("app_id" in values or "private_key" in values):
-        faults.append(Fault("settings.token", "stands beside an app's credentials", "give token, or app_id and private_key"))  # fmt: skip
+        faults.append(Fault("settings.token", "stands beside an app's credentials", "give one of the two"))
     for one, other in (("app_id", "private_key"), ("private_key", "app_id")):
         if one in values:
             faults += _missing(values, other, f"{one} works only together with {other}")
@@ -204,7 +206,8 @@ def _github(values: Mapping[str, str]) -> list[Fault]:
 def _slack(values: Mapping[str, str]) -> list[Fault]:
     if values.keys() & {"signing_secret", "bot_token", "app_token"}:
         return []
-    return [Fault("settings", "hold no credential", "signing_secret for events over HTTP, app_token for Socket Mode, bot_token to write")]  # fmt: skip
+    hint = "signing_secret for events over HTTP, app_token for Socket Mode, bot_token to write"
+    return [Fault("settings", "hold no credential", hint)]
 
 
 def _smtp(values: Mapping[str, str]) -> list[Fault]:

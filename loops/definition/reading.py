@@ -13,12 +13,12 @@ from collections.abc import Hashable, Iterator
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from loops.definition.findings import shown
+from loops.definition.findings import Findings, shown
+from loops.definition.plain import DEEPEST, plain_object
 from loops.errors import Fault, ShapeError
 from loops.event import JsonValue
 
 LONGEST_TEXT = 1_000_000
-DEEPEST = 100
 
 _NULL, _BOOL, _INT, _FLOAT, _TEXT, _LIST, _OBJECT = (
     f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")
@@ -71,7 +71,11 @@ def _workflows(document: JsonValue, name: str) -> Iterator[dict[str, JsonValue]]
     for item in document if isinstance(document, list) else [document]:
         if not isinstance(item, dict):
             raise _refused(name, f"holds {shown(item)} where a workflow, an object, belongs")
-        yield item
+        findings = Findings()
+        workflow = plain_object(item, findings)
+        if findings.faults:
+            raise ShapeError(findings.faults)
+        yield workflow
 
 
 def _refused(name: str, message: str, hint: str = "") -> ShapeError:
@@ -156,7 +160,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(problem="aliases are not read; write the value out", problem_mark=mark)
         return super().compose_node(parent, index)
 

@@ -3,13 +3,15 @@
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from typing_extensions import TypeForm
 
 from loops.definition.findings import Findings, join
 from loops.definition.translate import faults_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 T = TypeVar("T")
 _MOST_ROUNDS = 6
@@ -28,7 +30,7 @@ class Mould(Generic[T]):
     """A class, or a union of classes, that JSON is held against. `spare` are keys that stand in for faulty ones in the
     rest."""
 
-    def __init__(self, annotation: TypeForm[T], spare: Mapping[str, JsonValue] | None = None) -> None:
+    def __init__(self, annotation: "TypeForm[T]", spare: Mapping[str, JsonValue] | None = None) -> None:
         self._spare = dict(spare or {})
         self._annotation = annotation
         self._adapter: TypeAdapter[T] = TypeAdapter(annotation)

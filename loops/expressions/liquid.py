@@ -13,9 +13,10 @@ from liquid.builtin.expressions import StringLiteral
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.echo_tag import EchoTag
 from liquid.exceptions import LiquidError
+from liquid.static_analysis import TemplateAnalysis
 from liquid.stringify import to_liquid_string
 
-from loops.errors import TemplateError
+from loops.errors import Fault, TemplateError
 from loops.expressions.evaluation import CLOCK, MAX_OUTPUT, Evaluation, size
 from loops.expressions.faults import fault, refusal
 from loops.expressions.liquid_filters import guarded, install
@@ -31,7 +32,7 @@ _ENTITY = re.compile(r"&(?:lt|gt|quot|#x27|amp);")
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'", "&amp;": "&"}
 _CLOCK_NAMES = frozenset({"now", "today"})
 # What a filter or tag may fail with on a value that it was not made for.
-_FAILURES = (LiquidError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,13 @@ class LiquidTemplate:
             template = cast("_Bound", _environment(html).from_string(decoded))
             template.work = markup
             _unmark_literals(template)
-            return cls(_paths(template), template)
+            analysis = template.analyze()
         except LiquidError as error:
-            raise _refused(decoded, error) from error
+            raise _refused(error) from error
         except RecursionError as error:
             raise fault("the template is nested too deeply") from error
+        _check_filters(decoded, analysis)
+        return cls(_paths(analysis), template)
 
     def render(self, scope: Mapping[str, object]) -> str:
         """The text for these values. Raises TemplateError."""
@@ -70,8 +73,12 @@ class LiquidTemplate:
         names.setdefault("today", now.date().isoformat())
         try:
             return self._template.render_with(names, evaluation)
+        except LiquidError as error:
+            raise _refused(error) from error
+        except RecursionError as error:
+            raise fault("a value is nested too deeply for this template") from error
         except _FAILURES as error:
-            raise _failed(error) from error
+            raise fault(f"a value does not fit here: {str(error)[:200]}") from error
 
 
 class _Bound(BoundTemplate):
@@ -209,9 +216,27 @@ def _end_of_verbatim(source: str, name: str, start: int, end: int) -> int:
     return closing.end()
 
 
-def _paths(template: _Bound) -> frozenset[tuple[str | int, ...]]:
+def _check_filters(source: str, analysis: TemplateAnalysis) -> None:
+    """The library would look a filter up only when it is reached."""
+    known = _environment(False).filters
+    faults: list[Fault] = []
+    for name, spans in analysis.filters.items():
+        if name not in known:
+            faults += refusal(source, spans[0].index, f"there is no filter `{name}`", _mend_of_filter(name)).faults
+    if faults:
+        raise TemplateError(faults)
+
+
+def _mend_of_filter(name: str) -> str:
+    if name == "safe":
+        return "what is put in is always escaped"
+    near = get_close_matches(name, _environment(False).filters, n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _paths(analysis: TemplateAnalysis) -> frozenset[tuple[str | int, ...]]:
     found: set[tuple[str | int, ...]] = set()
-    for root, variables in template.analyze().globals.items():
+    for root, variables in analysis.globals.items():
         if root in _CLOCK_NAMES:
             continue
         for variable in variables:
@@ -221,28 +246,20 @@ def _paths(template: _Bound) -> frozenset[tuple[str | int, ...]]:
     return frozenset(found)
 
 
-def _refused(source: str, error: LiquidError) -> TemplateError:
+def _refused(error: LiquidError) -> TemplateError:
     if isinstance(error.__cause__, RecursionError):
         return fault("the template is nested too deeply")
-    message = str(error.message or "this is no Liquid")
+    message = str(error.message or "this is no Liquid")[:300]
     token = error.token
     if token is None or token.start_index < 0:
         return fault(message, _mend(message))
-    return refusal(source, min(token.start_index, len(source)), message, _mend(message))
+    return refusal(token.source, min(token.start_index, len(token.source)), message, _mend(message))
 
 
 def _mend(message: str) -> str:
-    """What helps with the library's complaints about a tag or filter that is not there."""
+    """What helps with some of the library's complaints."""
     if match := re.fullmatch(r"unexpected tag '(include|render|layout)'", message):
         return f"a template stands alone: write here what {match[1]} would bring"
-    if match := re.fullmatch(r"unknown filter '(.*)'", message, re.DOTALL):
-        near = get_close_matches(match[1], _environment(False).filters, n=1)
-        return f"did you mean {near[0]}?" if near else ""
-    return ""
-
-
-def _failed(error: Exception) -> TemplateError:
-    if isinstance(error, RecursionError):
-        return fault("a value is nested too deeply for this template")
-    message = str(error.message) if isinstance(error, LiquidError) else f"a value does not fit here: {error}"
-    return fault(message[:300])
+    if message.startswith("'<' and '>' are not supported"):
+        return "turn a text into a number first: {% assign n = variables.n | plus: 0 %}"
+    return "render less, or a smaller value" if message.endswith("limit reached") else ""

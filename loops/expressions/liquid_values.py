@@ -63,12 +63,12 @@ def wrapped(value: object, evaluation: Evaluation, name: str = "") -> object:
 
 
 def unwrapped(value: object) -> HogValue:
-    """The plain value again, as far as it is wrapped."""
+    """The plain value again. What Liquid has besides JSON, such as Undefined or `forloop`, is null."""
     if isinstance(value, (JsonMap, JsonList)):
         return cast("HogValue", value.raw)
-    if isinstance(value, (Mapping, Sequence)) and not isinstance(value, (dict, list, str, tuple)):
-        return list(value) if isinstance(value, range) else None  # Undefined, forloop and the like
-    return cast("HogValue", value)
+    if isinstance(value, range):
+        return list(value)
+    return cast("HogValue", value) if isinstance(value, (str, int, float, dict, list)) else None
 
 
 def printed(value: object, evaluation: Evaluation) -> str:

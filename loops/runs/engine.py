@@ -57,7 +57,8 @@ def _quiet() -> None:
 def _engine_for(url: str, *, pool_size: int) -> tuple[sa.Engine, str]:
     if is_sqlite(url):
         # The run's row is FULL; an engine row lost with the power is found missing and made again by the sweeper.
-        return sqlite.connect(url, synchronous="NORMAL", pool_size=pool_size, max_overflow=0, pool_timeout=60), url
+        options = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": 60}
+        return sqlite.connect(url, synchronous="NORMAL", begin="at write", **options), url
     plain = sa.make_url(url).set(drivername="postgresql+psycopg")
     engine = sa.create_engine(plain, pool_size=pool_size, max_overflow=0, pool_pre_ping=True)
     return engine, plain.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -167,6 +168,7 @@ class EngineHost:
             "console_log_level": "WARNING",
             "log_level": "WARNING",
             "use_listen_notify": False,
+            "run_migrations": False,  # prepare_engine did
         }
         DBOS(config=config)
         advance, executor = self._advance, self.executor_id

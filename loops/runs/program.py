@@ -37,4 +37,3 @@ def pack(value: object) -> bytes:
 def unpack(body: bytes | None) -> Any:  # noqa: ANN401
     """The value of compressed JSON; None where retention has removed it."""
     return None if body is None else msgspec.json.decode(zstandard.ZstdDecompressor().decompress(body))
-

@@ -54,7 +54,7 @@ def engine_for(url: str) -> sa.Engine:
     """A plain engine for short administrative work, such as migrating."""
     if is_sqlite(url):
         sqlite.prepare_file(url)
-        return sqlite.connect(url, synchronous="FULL")
+        return sqlite.connect(url, synchronous="FULL", begin="IMMEDIATE")
     return postgres.connect(url)
 
 

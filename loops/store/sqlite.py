@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -31,26 +31,38 @@ _INSERT = (
 _KNOWN = "SELECT id FROM loops_deliveries WHERE connection_id = ? AND key = ?"
 
 
-def connect(url: str, *, synchronous: str, query_only: bool = False, **options: Any) -> sa.Engine:  # noqa: ANN401
-    """An engine over the file of `url` whose transactions begin IMMEDIATE, unless it only reads."""
+def connect(
+    url: str,
+    *,
+    synchronous: str,
+    begin: Literal["IMMEDIATE", "DEFERRED", "at write"],
+    **options: Any,  # noqa: ANN401
+) -> sa.Engine:
+    """An engine over the file of `url`.
+
+    `begin` says when a transaction takes the write lock: IMMEDIATE at its start, for reading before writing; "at
+    write" with its first write, as the durable engine expects; DEFERRED never, on a connection that cannot write.
+    """
     engine = sa.create_engine(url, connect_args={"check_same_thread": False}, **options)
 
     @sa.event.listens_for(engine, "connect")
     def prepare(raw: Any, _record: Any) -> None:  # noqa: ANN401
-        raw.isolation_level = None
+        raw.isolation_level = "IMMEDIATE" if begin == "at write" else None
         for pragma in (
             "journal_mode=WAL",
             f"busy_timeout={BUSY_TIMEOUT_MS}",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
             "wal_autocheckpoint=4000",
-            f"query_only={'ON' if query_only else 'OFF'}",
+            f"query_only={'ON' if begin == 'DEFERRED' else 'OFF'}",
         ):
             raw.execute(f"PRAGMA {pragma}").close()
 
-    @sa.event.listens_for(engine, "begin")
-    def begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if query_only else "BEGIN IMMEDIATE")
+    if begin != "at write":
+
+        @sa.event.listens_for(engine, "begin")
+        def start(connection: sa.Connection) -> None:
+            connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
 
@@ -68,7 +80,7 @@ class SqliteWriter:
     """The Writer on SQLite."""
 
     def __init__(self, url: str) -> None:
-        self._engine = connect(url, synchronous="FULL", poolclass=StaticPool)
+        self._engine = connect(url, synchronous="FULL", begin="IMMEDIATE", poolclass=StaticPool)
         self._connection: sa.Connection | None = None
         self._lane = Lane("loops-writer", self._transact, close=self._close)
         self.transactions = 0
@@ -157,7 +169,7 @@ class SqliteReader:
     """The Reader on SQLite: a few threads, each with a connection that cannot write."""
 
     def __init__(self, url: str, *, threads: int = 4) -> None:
-        self._engine = connect(url, synchronous="NORMAL", query_only=True, pool_size=threads)
+        self._engine = connect(url, synchronous="NORMAL", begin="DEFERRED", pool_size=threads)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-reader")
 
     async def read(self, fn: Callable[[sa.Connection], T]) -> T:
