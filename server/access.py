@@ -65,9 +65,7 @@ async def _by_session(request: web.Request) -> Principal:
     row = await services.reader.read(lambda connection: store.token_by_id(connection, token_id))
     if row is None:
         raise NotAuthenticated("the token of this session was revoked", hint="sign in with another token")
-    if request.method not in _SAFE_METHODS and not same_origin(
-        request.headers, services.public_url(), request.host
-    ):
+    if request.method not in _SAFE_METHODS and not same_origin(request.headers, services.public_url(), request.host):
         raise NotAllowed(
             "this change was not sent from a page of this service", hint="programs send Authorization: Bearer instead"
         )

@@ -82,6 +82,7 @@ class Service:
         self._host: EngineHost | None = None
         self._lease: Leaseholder | None = None
         self._listening: Listening | None = None
+        self._opened = False
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
@@ -115,6 +116,7 @@ class Service:
         self._engine = wiring.engine(self._client)
         self._programs = ProgramLoader()
         self.services = self._compose()
+        self._opened = True
         await self._database.reader.read(self.services.definitions.refresh)
 
     def _compose(self) -> Services:
@@ -214,8 +216,9 @@ class Service:
             await self._host.aclose(timedelta(seconds=self.settings.drain_seconds))
         if self._lease is not None:
             await self._lease.end()
-        await self._client.aclose()
-        await self._database.aclose()
+        if self._opened:
+            await self._client.aclose()
+            await self._database.aclose()
         if self._lock is not None:
             self._lock.release()
 

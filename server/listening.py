@@ -24,6 +24,7 @@ class Listening:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False)
         self._socket = settings.data_dir / SOCKET
         self._file = settings.data_dir / SERVICE_FILE
+        self._announced = False
 
     async def open(self) -> str:
         """Listen; the public URL. Raises ConfigError when the address cannot be had."""
@@ -39,6 +40,7 @@ class Listening:
             ) from error  # fmt: skip
         port: int = self._runner.addresses[0][1]
         url = settings.with_port(port).public_url
+        self._announced = True
         await self._open_socket()
         write_private(self._file, json.dumps({"url": url, "pid": os.getpid()}))
         return url
@@ -57,8 +59,9 @@ class Listening:
 
     async def close(self, drain_seconds: float) -> None:
         """Refuse new connections, let requests in flight end."""
-        self._file.unlink(missing_ok=True)
-        self._socket.unlink(missing_ok=True)
+        if self._announced:  # else what lies there is another process's
+            self._file.unlink(missing_ok=True)
+            self._socket.unlink(missing_ok=True)
         await asyncio.wait_for(self._runner.cleanup(), drain_seconds + 5)
 
 

@@ -6,6 +6,7 @@ delivery that fails is undone alone and tried again after 1, 5 and 15 seconds, t
 """
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -28,7 +29,7 @@ from loops.store import runs as runs_store
 from loops.store.deliveries import Due, EventRow, Settled
 from loops.store.runs import NewRun
 from triggers.definitions import Definitions
-from triggers.handoff import Handoff
+from triggers.handoff import Handoff, Held
 from triggers.matcher import Listener
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
@@ -122,36 +123,41 @@ class Dispatcher:
         self._definitions.refresh(connection)
         taken = store.due(connection, self._clock.now(), BATCH)
         outcome.taken = len(taken)
-        settled = [
-            self._settle(connection, due, delivery, outcome) for due, delivery in self._bodies(connection, taken)
-        ]
-        store.settle(connection, [one for one in settled if one is not None])
-        return outcome
-
-    def _bodies(self, connection: sa.Connection, taken: list[Due]) -> list[tuple[Due, tuple[Delivery, object] | None]]:
         held = {due.id: self._handoff.take(due.id) for due in taken}
         stored = store.bodies(connection, [key for key, value in held.items() if value is None])
-        found: list[tuple[Due, tuple[Delivery, object] | None]] = []
+        settled: list[Settled] = []
+        failed: set[str | None] = set()  # subjects whose later deliveries have to wait
         for due in taken:
-            kept = held[due.id]
-            if kept is not None:
-                found.append((due, (_delivery(due, kept.headers, kept.body), kept.parsed)))
-            elif due.id in stored:
-                found.append((due, (_delivery(due, *stored[due.id]), None)))
+            if due.subject is not None and due.subject in failed:
+                continue
+            came = self._settle(connection, due, held[due.id], stored.get(due.id), outcome)
+            if came is None:
+                failed.add(due.subject)
             else:
-                found.append((due, None))
-        return found
+                settled.append(came)
+        store.settle(connection, settled)
+        return outcome
 
     def _settle(
-        self, connection: sa.Connection, due: Due, found: tuple[Delivery, object] | None, outcome: BatchOutcome
+        self,
+        connection: sa.Connection,
+        due: Due,
+        held: Held | None,
+        stored: tuple[str, bytes] | None,
+        outcome: BatchOutcome,
     ) -> Settled | None:
-        if found is None:
-            return Settled(due.id, "quarantined", "its body is gone: retention removed it before it was dispatched", 0)
         try:
-            return self._dispatch(connection, due, *found, outcome)
+            if held is not None:
+                delivery = _delivery(due, held.headers, held.body)
+                return self._dispatch(connection, due, delivery, held.parsed, outcome)
+            if stored is None:
+                reason = "its body is gone: retention removed it before it was dispatched"
+                return Settled(due.id, "quarantined", reason, 0)
+            delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
+            return self._dispatch(connection, due, delivery, None, outcome)
         except OperationalError:
             raise  # the database itself: the whole batch is tried again
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this delivery's alone: retried, then quarantined
             self._failed(connection, due, error, outcome)
             return None
 

@@ -1,13 +1,12 @@
 """Which loops want this event: a trie over the exact keys of their filters, so that cost follows the few that fit.
 
 Each level of the trie is one field of the event, from the most telling to the least. A listener that wants certain
-values of a field stands below each of them, one that does not care below None. What an exact key cannot say (is_set,
-icontains, ...) is left to compiled tests at the leaf, once for all listeners that test the same. Adding or removing a
-listener touches its own paths only.
+values of a field stands below each of them, one that does not care stands below None. What an exact key cannot say
+(is_set, icontains, ...) is left to compiled tests at the leaf, run once for all listeners that test the same. Adding
+or removing a listener touches its own paths only.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, TypeAlias
@@ -20,17 +19,16 @@ TriggerKind: TypeAlias = Literal["internal-event", "event"]
 
 NEAR_MISSES = 20
 
-# actor_access is no field: it may have to be looked up, and is asked for last.
+# The levels below the event's name. actor_access is none: it may have to be looked up, and is asked for last.
 _PROPERTIES = ("repository", "event_type", "channel", "action")
 # A listener whose lists multiply to more paths than this leaves its later fields to the leaf.
 _PATHS = 1000
 
 _Test: TypeAlias = Callable[[Event], bool]
 _Path: TypeAlias = tuple[str | None, ...]
-# Plain dicts, nested once a field, since they are read on every event: field value (None: any) -> next field.
-_Node: TypeAlias = dict[str | None, Any]
-# What stands at the end of a path: what its listeners test -> those listeners.
-_Leaf: TypeAlias = "dict[_Path, _Group]"
+# Nested plain dicts, as they are read on every event: a field's value (None: any) -> the next field, and at the end
+# of a path: what is tested there -> the listeners that test it.
+_Node: TypeAlias = dict[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,68 +57,157 @@ class Matches:
         return tuple((listener, listener.filter.explain(self.event)) for listener in self.missed)
 
 
-class _Group:
-    __slots__ = ("listeners", "tests")
-
-    def __init__(self, tests: tuple[_Test, ...]) -> None:
-        self.tests = tests
-        self.listeners: dict[str, Listener] = {}
-
-
 class Index:
+    """The listeners of all projects, ready to be asked about one event at a time. For one thread."""
+
     def __init__(self) -> None:
-        self._roots: dict[str, dict[TriggerKind, _Node]] = {}
+        self._roots: dict[tuple[str, TriggerKind], _Node] = {}
+        self._listeners: dict[str, Listener] = {}
 
-    def match(self, project_id, event):
-        root = self._roots.get((project_id, "event" if event.source == "posthog" else "internal-event"))
-        if root is None:
-            return Matches(event)
-        get = event.properties.get
-        repository = get("repository")
-        if type(repository) is str:
-            repository = repository.lower()
-        nodes = [root]
-        for value in (event.name, repository, get("event_type"), get("channel")):
-            below = []
-            for node in nodes:
-                if value is not None:
-                    child = node.get(value)
-                    if child is not None: below.append(child)
-                child = node.get(None)
-                if child is not None: below.append(child)
-            if not below:
-                return Matches(event)
-            nodes = below
-        action = get("action")
-        passed=[]; missed=[]
-        for node in nodes:
-            for key in ((action, None) if action is not None else (None,)):
-                leaf = node.get(key)
-                if leaf is not None:
-                    for group in leaf.values():
-                        for test in group.tests:
-                            if not test(event):
-                                missed.extend(group.listeners.values())
-                                break
-                        else:
-                            passed.extend(group.listeners.values())
-            if len(node) > 1 and len(missed) < NEAR_MISSES:
-                for wanted, leaf in node.items():
-                    if wanted is not None and wanted != action:
-                        for group in leaf.values():
-                            missed.extend(group.listeners.values())
-                        if len(missed) >= NEAR_MISSES: break
-        return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
+    def __len__(self) -> int:
+        return len(self._listeners)
 
-    def add(self, listener):
-        paths, tests, sig = _placed(listener.filter)
+    def __contains__(self, key: str) -> bool:
+        return key in self._listeners
+
+    def add(self, listener: Listener) -> None:
+        """Add a listener, in place of the one with its key if there is one."""
+        self.remove(listener.key)
+        self._listeners[listener.key] = listener
+        paths, tests = _placed(listener.filter)
+        root = self._roots.setdefault((listener.project_id, listener.kind), {})
         for path in paths:
-            node = self._roots.setdefault((listener.project_id, listener.kind), {})
+            node = root
             for value in path:
                 node = node.setdefault(value, {})
-            g = node.get(sig)
-            if g is None: g = node[sig] = _Group(tests)
-            g.listeners[listener.key]=listener
+            node.setdefault(tests, []).append(listener)
+
+    def remove(self, key: str) -> None:
+        """Forget a listener; an unknown key is no error."""
+        listener = self._listeners.pop(key, None)
+        if listener is None:
+            return
+        place = (listener.project_id, listener.kind)
+        paths, tests = _placed(listener.filter)
+        for path in paths:
+            _prune(self._roots[place], path, tests, key)
+        if not self._roots[place]:
+            del self._roots[place]
+
+    def match(self, project_id: str, event: Event) -> Matches:
+        """Everyone in the project who wants the event, in no particular order."""
+        root = self._roots.get((project_id, kind_of(event)))
+        if root is None:
+            return Matches(event)
+        nodes = [root]
+        fields = _fields(event)
+        for value in fields[:-1]:
+            nodes = _level(nodes, value)
+            if not nodes:
+                return Matches(event)
+        return _decided(nodes, fields, event)
+
+    def broad(self) -> int:
+        """How many listeners no exact key narrows: each of them is tested against every event of its name."""
+        return sum(not listener.filter.exact.keys() & _PROPERTIES for listener in self._listeners.values())
+
+
+def kind_of(event: Event) -> TriggerKind:
+    """Which type of trigger may listen: `event` for what PostHog captured, `internal-event` for all else."""
+    return "event" if event.source == "posthog" else "internal-event"
+
+
+def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
+    """Why a loop starts or does not start on an event, also where the trie would never have led to the loop."""
+
+    def verdict(stage: str, reason: str, compared: tuple[Comparison, ...] = ()) -> Verdict:
+        return Verdict(listener.key, listener.version, stage, stage == "start", reason, compared)
+
+    if project_id != listener.project_id:
+        return verdict("project", "the event arrived in another project")
+    if kind_of(event) != listener.kind:
+        reason = f"an event from {event.source} starts triggers of type {kind_of(event)}, this one is {listener.kind}"
+        return verdict("trigger", reason)
+    compared = listener.filter.explain(event)
+    if not listener.filter.hears(event.name):
+        return verdict("trigger", compared[0].words(), compared[:1])
+    failed = next((comparison for comparison in compared if not comparison.passed), None)
+    if failed is not None:
+        return verdict("filters", failed.words(), compared)
+    return verdict("start", "every filter passed", compared)
+
+
+def _fields(event: Event) -> tuple[JsonValue, ...]:
+    get = event.properties.get
+    repository = get("repository")
+    if isinstance(repository, str):
+        repository = repository.lower()
+    return (event.name, repository, get("event_type"), get("channel"), get("action"))
+
+
+def _level(nodes: list[_Node], value: JsonValue) -> list[_Node]:
+    """The nodes one field further down. A value that is no string may equal one by coercion, so it follows all."""
+    below: list[_Node] = []
+    for node in nodes:
+        if value is None or isinstance(value, str):
+            child = node.get(value)
+            if child is not None:
+                below.append(child)
+            if value is not None and None in node:
+                below.append(node[None])
+        else:
+            below.extend(node.values())
+    return below
+
+
+def _decided(nodes: list[_Node], fields: tuple[JsonValue, ...], event: Event) -> Matches:
+    action = fields[-1]
+    for value in fields:
+        if value is not None and not isinstance(value, str):
+            return _decided_by_coercion(_level(nodes, action), event)
+    passed: list[Listener] = []
+    missed: list[Listener] = []
+    for leaf in _level(nodes, action):
+        for tests, listeners in leaf.items():
+            for test in tests:
+                if not test(event):
+                    if len(missed) < NEAR_MISSES:
+                        missed += listeners
+                    break
+            else:
+                passed += listeners
+    if len(missed) < NEAR_MISSES:
+        _add_other_actions(nodes, action, missed)
+    return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
+
+
+def _decided_by_coercion(leaves: list[_Node], event: Event) -> Matches:
+    """As _decided, for leaves that were reached without comparing: the whole filter decides, once a listener."""
+    reached = {one.key: one for leaf in leaves for listeners in leaf.values() for one in listeners}
+    passed = [listener for listener in reached.values() if listener.filter.matches(event)]
+    wanting = {listener.key for listener in passed}
+    missed = [listener for key, listener in reached.items() if key not in wanting]
+    return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
+
+
+def _add_other_actions(nodes: list[_Node], action: JsonValue, missed: list[Listener]) -> None:
+    """Those whom only the action keeps from a leaf, until the near misses are complete."""
+    for listener in _wanting_other_actions(nodes, action):
+        # Whoever wants several actions stands below each of them.
+        if listener not in missed:
+            missed.append(listener)
+            if len(missed) >= NEAR_MISSES:
+                return
+
+
+def _wanting_other_actions(nodes: list[_Node], action: JsonValue) -> Iterator[Listener]:
+    for node in nodes:
+        for wanted, leaf in node.items():
+            if wanted is None or wanted == action:
+                continue
+            for listeners in leaf.values():
+                yield from (one for one in listeners if action not in one.filter.exact["action"])
+
 
 def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
     """The paths below which a filter stands, and what is left to test at their ends."""
@@ -134,15 +221,31 @@ def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
             levels[number] = None
     settled = dict(zip(_PROPERTIES, levels[1:], strict=True))
     tests = [predicate.test for predicate in wanted.predicates if not _is_settled(predicate, settled)]
-    sig = tuple((predicate.key, predicate.operator, json.dumps(predicate.expected)) for predicate in wanted.predicates if not _is_settled(predicate, settled))
-    if names is not None and levels[0] is None:
-        tests.insert(0, lambda event: wanted.hears(event.name))
+    if levels[0] != names:
+        tests.insert(0, wanted.hears_event)
     if wanted.alternatives:
         tests.append(wanted.fits_an_alternative)
-    return tuple(product(*((None,) if values is None else sorted(values) for values in levels))), tuple(tests), sig
+    return tuple(product(*((None,) if values is None else sorted(values) for values in levels))), tuple(tests)
 
 
 def _is_settled(predicate: Predicate, settled: Mapping[str, frozenset[str] | None]) -> bool:
     """Whether reaching a leaf says already that the predicate holds."""
     values = settled.get(predicate.key)
     return predicate.exact is not None and values is not None and values <= predicate.exact
+
+
+def _prune(root: _Node, path: _Path, tests: tuple[_Test, ...], key: str) -> None:
+    """Take a listener away from the end of a path, and every node that is empty then."""
+    trail = [root]
+    for value in path:
+        trail.append(trail[-1][value])
+    left = [listener for listener in trail[-1][tests] if listener.key != key]
+    if left:
+        trail[-1][tests] = left
+        return
+    steps: list[Any] = [*path, tests]
+    while trail:
+        node = trail.pop()
+        del node[steps.pop()]
+        if node:
+            return

@@ -13,7 +13,7 @@ from loops.definition.schema.actions import Action, ActionShape, TriggerAction
 from loops.definition.schema.base import Shape
 from loops.definition.schema.parts import Edge, Masking, NotBlank, Variable, inspect_variables
 from loops.definition.schema.triggers import EventTrigger, TriggerConfig
-from loops.definition.shapes import Held, Mould
+from loops.definition.schema.validator import Validated, Validator
 from loops.definition.validate import Node, inspect_graph
 from loops.definition.workflow import Status, Workflow
 from loops.errors import DefinitionError
@@ -24,7 +24,7 @@ _TRIGGER_ASKED_AGAIN = ("exit_on_trigger_not_matched", "exit_on_trigger_not_matc
 
 
 class _Head(Shape):
-    """A workflow's own keys. The entries of the three lists are held against their classes one by one."""
+    """A workflow's own keys. The entries of the three lists are validated against their classes one by one."""
 
     name: Annotated[NotBlank, Field(max_length=400)]
     description: str = ""
@@ -52,10 +52,10 @@ class _Head(Shape):
             )
 
 
-_HEAD: Mould[_Head] = Mould(_Head, spare={"name": "spare", "actions": []})
-_VARIABLE: Mould[Variable] = Mould(Variable)
-_ACTION: Mould[Action] = Mould(Action, spare={"id": "spare"})
-_EDGE: Mould[Edge] = Mould(Edge)
+_HEAD: Validator[_Head] = Validator(_Head, spare={"name": "spare", "actions": []})
+_VARIABLE: Validator[Variable] = Validator(Variable)
+_ACTION: Validator[Action] = Validator(Action, spare={"id": "spare"})
+_EDGE: Validator[Edge] = Validator(Edge)
 
 
 def parse_workflow(document: JsonValue) -> Workflow:
@@ -75,14 +75,14 @@ def parse_workflow(document: JsonValue) -> Workflow:
 
 
 class _Read:
-    """A document held against the schema part by part, so that one faulty part hides no other."""
+    """A document validated against the schema part by part, so that one faulty part hides no other."""
 
     def __init__(self, document: dict[str, JsonValue], findings: Findings) -> None:
         self.document = document
-        self.head = _HEAD.hold(document, "", findings)
-        self.variables = _hold_each(_VARIABLE, document, "variables", findings)
-        self.actions = _hold_each(_ACTION, document, "actions", findings)
-        self.edges = _hold_each(_EDGE, document, "edges", findings)
+        self.head = _HEAD.validate(document, "", findings)
+        self.variables = _validate_each(_VARIABLE, document, "variables", findings)
+        self.actions = _validate_each(_ACTION, document, "actions", findings)
+        self.edges = _validate_each(_EDGE, document, "edges", findings)
 
     @property
     def trigger(self) -> TriggerConfig | None:
@@ -91,10 +91,10 @@ class _Read:
 
     def nodes(self) -> Iterable[Node]:
         """The actions whose id can be read, whatever else is wrong with them."""
-        for index, (raw, held) in enumerate(zip(_entries(self.document, "actions"), self.actions, strict=True)):
+        for index, (raw, validated) in enumerate(zip(_entries(self.document, "actions"), self.actions, strict=True)):
             name, kind = (raw.get("id"), raw.get("type")) if isinstance(raw, dict) else (None, None)
             if isinstance(name, str) and name:
-                rest = held.rest
+                rest = validated.rest
                 known = (None, None) if rest is None else (rest.slots, rest.ends)
                 yield Node(index, name, kind if isinstance(kind, str) else "", *known)
 
@@ -119,16 +119,18 @@ def _entries(document: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
     return given if isinstance(given, list) else []
 
 
-def _hold_each(mould: Mould[T], document: Mapping[str, JsonValue], key: str, findings: Findings) -> list[Held[T]]:
-    return [mould.hold(raw, join(key, index), findings) for index, raw in enumerate(_entries(document, key))]
+def _validate_each(
+    validator: Validator[T], document: Mapping[str, JsonValue], key: str, findings: Findings
+) -> list[Validated[T]]:
+    return [validator.validate(raw, join(key, index), findings) for index, raw in enumerate(_entries(document, key))]
 
 
-def _values(held: Iterable[Held[T]]) -> Iterable[T]:
-    return (one.value for one in held if one.value is not None)
+def _values(validated: Iterable[Validated[T]]) -> Iterable[T]:
+    return (one.value for one in validated if one.value is not None)
 
 
-def _placed(key: str, held: Sequence[Held[T]]) -> list[tuple[str, T]]:
-    return [(join(key, index), one.rest) for index, one in enumerate(held) if one.rest is not None]
+def _placed(key: str, validated: Sequence[Validated[T]]) -> list[tuple[str, T]]:
+    return [(join(key, index), one.rest) for index, one in enumerate(validated) if one.rest is not None]
 
 
 def _inspect(read: _Read, findings: Findings) -> None:

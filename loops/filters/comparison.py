@@ -33,9 +33,9 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Predicate:
-    """One property filter, compiled.
+    """One property filter, compiled. Filters that say the same may share one, so identity serves for equality.
 
     `exact` holds the wanted strings where the predicate is an exact comparison of an event property with strings
     only: an event whose property is another string, or missing, cannot pass. It is what an index may look up.
@@ -81,6 +81,9 @@ class Filter:
 
     def hears(self, name: str) -> bool:
         return self.event_names is None or name in self.event_names
+
+    def hears_event(self, event: Event) -> bool:
+        return self.hears(event.name)
 
     def fits_an_alternative(self, event: Event) -> bool:
         if not self.alternatives:

@@ -5,32 +5,21 @@ Everything empty lets every event pass.
 """
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
+import json
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from loops.errors import Fault, FilterError
-from loops.event import Event, JsonValue
-from loops.expressions.coercion import to_text
+from loops.event import JsonValue
 from loops.filters.comparison import Alternative, Filter, Predicate
-from loops.filters.operators import OPERATORS, all_strings, each, shown
+from loops.filters.operators import OPERATORS, shown
+from loops.filters.predicates import PROPERTY_TYPES, PropertyType
 
 # `bytecode` is the compiled form that PostHog's server keeps beside the filters; it is made anew here, so not read.
 _FILTER_KEYS = ("source", "events", "actions", "properties", "filter_test_accounts", "bytecode")
 _EVENT_KEYS = ("id", "name", "type", "order", "properties")
 _PROPERTY_KEYS = ("key", "value", "operator", "type", "label")
 _SOURCES = ("internal-events", "events")
-
-_METADATA: Mapping[str, Callable[[Event], JsonValue]] = MappingProxyType(
-    {
-        "event": lambda event: event.name,
-        "distinct_id": lambda event: event.distinct_id,
-        "timestamp": lambda event: to_text(event.timestamp),
-        "uuid": lambda event: event.uuid,
-    }
-)
-
-# Two spellings of one repository name are one repository, on GitHub and so here.
-_CASELESS_KEY = "repository"
 
 
 def compile_filter(filters: Mapping[str, JsonValue], *, path: str = "filters") -> Filter:
@@ -114,64 +103,39 @@ def _predicate(entry: Mapping[str, JsonValue], place: str, faults: list[Fault]) 
     """One property filter, or None with its faults noted."""
     before = len(faults)
     _check_keys(entry, _PROPERTY_KEYS, place, faults)
-    key = entry.get("key")
+    key, value = entry.get("key"), entry.get("value")
     if not isinstance(key, str) or not key:
         faults.append(Fault(f"{place}.key", "must be the name of a property"))
         return None
-    read = _reader(key, entry, place, faults)
-    operator = _operator(entry, place, faults)
-    if read is None or operator is None or len(faults) > before:
+    read_as = _property_type(key, entry.get("type"), place, faults)
+    name = _operator(entry.get("operator"), value, place, faults)
+    if read_as is None or name is None or len(faults) > before:
         return None
-    value = entry.get("value")
-    if entry.get("type") == "event_metadata":
-        holds = OPERATORS[operator].build(value)
-        return Predicate(key, operator, value, lambda event: holds(read(event)), read)
-    return _of_property(key, operator, value, read)
+    return read_as.predicate(key, name, json.dumps(value if OPERATORS[name].wants_value else None))
 
 
-def _of_property(key: str, operator: str, value: JsonValue, read: Callable[[Event], JsonValue]) -> Predicate:
-    caseless = key == _CASELESS_KEY
-    wanted: JsonValue = [_lowered(one) for one in each(value)] if caseless else value
-    holds = OPERATORS[operator].build(wanted)
-
-    def test(event: Event) -> bool:
-        return holds(event.properties.get(key))
-
-    def test_without_case(event: Event) -> bool:
-        return holds(_lowered(event.properties.get(key)))
-
-    exact = all_strings(wanted) if operator == "exact" else None
-    return Predicate(key, operator, value, test_without_case if caseless else test, read, exact)
+def _property_type(key: str, kind: JsonValue, place: str, faults: list[Fault]) -> PropertyType | None:
+    kind = "event" if kind is None else kind
+    found = PROPERTY_TYPES.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        hint = f"supported now: {', '.join(PROPERTY_TYPES)}"
+        faults.append(Fault(f"{place}.type", f"filters of type {shown(kind)} are not supported", hint))
+    elif found.keys is not None and key not in found.keys:
+        faults.append(Fault(f"{place}.key", f"{kind} has no {shown(key)}", f"it has {', '.join(found.keys)}"))
+    return found
 
 
-def _operator(entry: Mapping[str, JsonValue], place: str, faults: list[Fault]) -> str | None:
-    name = entry.get("operator")
+def _operator(name: JsonValue, value: JsonValue, place: str, faults: list[Fault]) -> str | None:
     name = "exact" if name is None else name
     if not isinstance(name, str) or name not in OPERATORS:
         hint = f"supported now: {', '.join(OPERATORS)}"
         faults.append(Fault(f"{place}.operator", f"{shown(name)} is not a supported operator", hint))
         return None
-    value = entry.get("value")
-    if fault := OPERATORS[name].fault(value):
+    operator = OPERATORS[name]
+    if operator.wants_value and (fault := operator.fault(value)):
         hint = "to ask whether there is a value at all, use is_set or is_not_set" if value in (None, []) else ""
         faults.append(Fault(f"{place}.value", fault, hint))
     return name
-
-
-def _reader(
-    key: str, entry: Mapping[str, JsonValue], place: str, faults: list[Fault]
-) -> Callable[[Event], JsonValue] | None:
-    kind = entry.get("type") or "event"
-    if kind == "event":
-        # A dotted key is the name of one flat property, as PostHog has it.
-        return lambda event: event.properties.get(key)
-    if kind == "event_metadata":
-        if key not in _METADATA:
-            faults.append(Fault(f"{place}.key", f"{shown(key)} is no metadata", f"one of {', '.join(_METADATA)}"))
-        return _METADATA.get(key)
-    hint = "supported now: event, event_metadata"
-    faults.append(Fault(f"{place}.type", f"filters of type {shown(kind)} are not supported yet", hint))
-    return None
 
 
 def _objects(entries: JsonValue, path: str, faults: list[Fault]) -> list[tuple[str, Mapping[str, JsonValue]]]:
@@ -195,10 +159,6 @@ def _check_keys(entry: Mapping[str, JsonValue], known: Collection[str], place: s
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
             faults.append(Fault(f"{place}.{key}", "is not a known key", hint))
-
-
-def _lowered(value: JsonValue) -> JsonValue:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _kind(value: object) -> str:

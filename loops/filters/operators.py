@@ -21,22 +21,23 @@ SHOWN_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How one operator is checked when saved, evaluated, and told.
+    """How one operator is evaluated, told, and checked when saved.
 
-    `fault` says what is wrong with a wanted value ("" when nothing is); `build` makes the test of an actual value;
-    `wanted` words the wish, as in `exactly "opened"`.
+    `build` makes the test of an actual value; `wanted` words the wish, as in `exactly "opened"`; `fault` says what is
+    wrong with a wanted value, "" when nothing is. Where `wants_value` is false the filter's value means nothing.
     """
 
-    fault: Callable[[JsonValue], str]
     build: Callable[[JsonValue], Test]
     wanted: Callable[[JsonValue], str]
+    fault: Callable[[JsonValue], str]
+    wants_value: bool = True
 
 
 def shown(value: JsonValue) -> str:
     """The value as JSON text of at most SHOWN_LENGTH characters and an ellipsis."""
     if isinstance(value, str):
         value = value[: SHOWN_LENGTH + 1]
-    return cut(json.dumps(value, ensure_ascii=False))
+    return cut(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def cut(text: str) -> str:
@@ -64,14 +65,14 @@ def _comparable(wanted: JsonValue) -> str:
     for value in each(wanted):
         if value is None:
             return "holds null, which no value equals"
-        if isinstance(value, (list, dict)):
+        if not isinstance(value, (str, int, float)):
             return f"must be a string, number, boolean or a list of them, got {shown(value)}"
         if isinstance(value, float) and not math.isfinite(value):
             return "must be a finite number"
     return ""
 
 
-def _any_value(wanted: JsonValue) -> str:  # noqa: ARG001
+def _anything(wanted: JsonValue) -> str:  # noqa: ARG001
     return ""
 
 
@@ -123,10 +124,10 @@ def _listed(single: str, several: str) -> Callable[[JsonValue], str]:
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {
-        "exact": Operator(_comparable, _equal_to_any, _listed("exactly", "one of")),
-        "is_not": Operator(_comparable, _negation(_equal_to_any), _listed("anything but", "none of")),
-        "is_set": Operator(_any_value, _is_set, lambda _: "any value"),
-        "is_not_set": Operator(_any_value, _negation(_is_set), lambda _: "no value"),
-        "icontains": Operator(_comparable, _containing_any, _listed("text that contains", "text that contains one of")),
+        "exact": Operator(_equal_to_any, _listed("exactly", "one of"), _comparable),
+        "is_not": Operator(_negation(_equal_to_any), _listed("anything but", "none of"), _comparable),
+        "is_set": Operator(_is_set, lambda _: "any value", _anything, wants_value=False),
+        "is_not_set": Operator(_negation(_is_set), lambda _: "no value", _anything, wants_value=False),
+        "icontains": Operator(_containing_any, _listed("text that contains", "text that contains one of"), _comparable),
     }
 )

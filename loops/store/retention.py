@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, run_steps, runs
 
 KEY_DAYS = 90
 BATCH = 500
-_OPEN = ("queued", "running", "waiting")
 
 
 def sweep(connection: sa.Connection, now: datetime, keep_days: int) -> int:
@@ -43,7 +43,7 @@ def _delete_events(connection: sa.Connection, old: datetime) -> int:
     needed = (
         sa.select(runs.c.id)
         .where(runs.c.event_uuid == events.c.uuid, runs.c.source == events.c.source)
-        .where(runs.c.project_id == events.c.project_id, runs.c.status.in_(_OPEN))
+        .where(runs.c.project_id == events.c.project_id, runs.c.status.in_(OPEN))
         .exists()
     )
     uuids = sa.select(events.c.uuid).where(events.c.created_at < old, ~needed).limit(BATCH)
@@ -56,7 +56,7 @@ def _delete_steps(connection: sa.Connection, old: datetime) -> int:
     over = (
         sa.select(run_steps.c.run_id)
         .join(runs, runs.c.id == run_steps.c.run_id)
-        .where(runs.c.finished_at < old, ~runs.c.status.in_(_OPEN))
+        .where(runs.c.finished_at < old, ~runs.c.status.in_(OPEN))
         .distinct()
         .limit(BATCH)
     )
@@ -64,7 +64,7 @@ def _delete_steps(connection: sa.Connection, old: datetime) -> int:
 
 
 def _delete_runs(connection: sa.Connection, older: datetime) -> int:
-    ids = sa.select(runs.c.id).where(runs.c.finished_at < older, ~runs.c.status.in_(_OPEN)).limit(BATCH)
+    ids = sa.select(runs.c.id).where(runs.c.finished_at < older, ~runs.c.status.in_(OPEN)).limit(BATCH)
     return connection.execute(runs.delete().where(runs.c.id.in_(ids.scalar_subquery()))).rowcount
 
 

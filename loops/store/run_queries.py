@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import NotFound
+from loops.store.runs import OPEN
 from loops.store.tables import run_steps, runs, workflows
 
 _COLUMNS = [
@@ -69,8 +70,6 @@ def page(
 def counts(connection: sa.Connection) -> dict[str, int]:
     """How many runs are open, by status."""
     rows = connection.execute(
-        sa.select(runs.c.status, sa.func.count())
-        .where(runs.c.status.in_(("queued", "running", "waiting")))
-        .group_by(runs.c.status)
+        sa.select(runs.c.status, sa.func.count()).where(runs.c.status.in_(OPEN)).group_by(runs.c.status)
     )
     return {row[0]: row[1] for row in rows}

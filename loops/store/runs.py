@@ -16,7 +16,11 @@ from loops.runs.state import OVER, Finish, Park, RunState, Wait
 from loops.store.tables import events, revisions, run_steps, runs
 
 MOST_RESTARTS = 5
-_OPEN = ("queued", "running", "waiting")
+# Written out, not bound: SQLite uses a partial index only for a condition that it can read.
+OPEN: tuple[sa.ColumnClause[str], ...] = tuple(
+    sa.literal_column(f"'{name}'") for name in ("queued", "running", "waiting")
+)
+_OPEN_NAMES = ("queued", "running", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
 def claim(connection: sa.Connection, run_id: str, seq: int, owner: str, now: datetime) -> Claimed | None:
     """Take the run for this segment; None when the segment is stale (woken before, over, or cancelled)."""
     row = connection.execute(sa.select(runs).where(runs.c.id == run_id).with_for_update()).mappings().first()
-    if row is None or row["seq"] != seq or row["status"] not in _OPEN:
+    if row is None or row["seq"] != seq or row["status"] not in _OPEN_NAMES:
         return None
     connection.execute(
         runs.update()
@@ -336,7 +340,7 @@ def quiet(connection: sa.Connection, *, since: datetime, after: str) -> list[tup
     """Open runs with an id above `after` that have not moved since then, and are not waiting for a later time."""
     rows = connection.execute(
         sa.select(runs.c.id, runs.c.seq)
-        .where(runs.c.status.in_(_OPEN), runs.c.id > after, runs.c.updated_at < since)
+        .where(runs.c.status.in_(OPEN), runs.c.id > after, runs.c.updated_at < since)
         .where(sa.or_(runs.c.status != "waiting", runs.c.deadline_at < since))
         .order_by(runs.c.id)
         .limit(200)
@@ -349,7 +353,7 @@ def restart_segment(connection: sa.Connection, run_id: str, seq: int, now: datet
     its share of new segments."""
     row = connection.execute(
         runs.update()
-        .where(runs.c.id == run_id, runs.c.seq == seq, runs.c.status.in_(_OPEN), runs.c.restarts < MOST_RESTARTS)
+        .where(runs.c.id == run_id, runs.c.seq == seq, runs.c.status.in_(OPEN), runs.c.restarts < MOST_RESTARTS)
         .values(seq=seq + 1, restarts=runs.c.restarts + 1, owner=None, updated_at=now)
         .returning(runs.c.seq)
     ).first()
@@ -360,7 +364,7 @@ def give_up(connection: sa.Connection, run_id: str, seq: int, reason: str, now: 
     """End a run that cannot go on, unless it moved meanwhile; whether it was ended."""
     ended = connection.execute(
         runs.update()
-        .where(runs.c.id == run_id, runs.c.seq == seq, runs.c.status.in_(_OPEN))
+        .where(runs.c.id == run_id, runs.c.seq == seq, runs.c.status.in_(OPEN))
         .values(
             status="failed", reason=reason, owner=None, finished_at=now, updated_at=now, wait=None, deadline_at=None
         )

@@ -119,12 +119,19 @@ class Delivery(SQLModel, table=True):
             postgresql_where=sa.text("status = 'accepted'"),
         ),
         sa.Index(
+            "loops_deliveries_again",
+            "subject",
+            "id",
+            sqlite_where=sa.text("status = 'accepted' AND next_attempt_at IS NOT NULL"),
+            postgresql_where=sa.text("status = 'accepted' AND next_attempt_at IS NOT NULL"),
+        ),
+        # Only where several processes dispatch must the order within a subject be looked up.
+        sa.Index(
             "loops_deliveries_subject",
             "subject",
             "id",
-            sqlite_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
             postgresql_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
-        ),
+        ).ddl_if(dialect="postgresql"),
     )
     id: str = Field(primary_key=True)
     project_id: str

@@ -104,11 +104,13 @@ def page(
     before: tuple[datetime, str] | None = None,
     status: str | None = None,
     origin_product: str | None = None,
+    name: str | None = None,
 ) -> list[WorkflowRow]:
-    """Workflows of a project, the newest first, below a (created_at, id)."""
+    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
-    if status is not None:
-        query = query.where(workflows.c.status == status)
+    query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
+    if name is not None:
+        query = query.where(workflows.c.name == name)
     if origin_product is not None:
         query = query.where(workflows.c.origin_product == origin_product)
     if before is not None:

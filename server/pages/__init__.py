@@ -1,0 +1,38 @@
+"""The web pages: rendered here, readable without a script, in the look of one stylesheet."""
+
+from aiohttp import web
+
+from server.pages import deliveries, runs, workflows
+from server.pages.addresses import HOME
+from server.pages.assets import serve_asset
+from server.pages.rendering import see_other
+from server.pages.sessions import Sessions
+from server.pages.visit import Visit, not_found, visited
+from server.services import SERVICES
+
+__all__ = ["register_pages"]
+
+
+def register_pages(app: web.Application) -> None:
+    """Add every page to the application, which has its services already."""
+    sessions = Sessions(app[SERVICES])
+    app.router.add_get("/sign-in", sessions.ask)
+    app.router.add_post("/sign-in", sessions.sign_in)
+    app.router.add_post("/sign-out", sessions.sign_out)
+    app.router.add_get("/static/{name}", serve_asset)
+    app.router.add_get("/", visited(_home))
+    app.router.add_get("/deliveries", visited(deliveries.list_deliveries))
+    app.router.add_get("/deliveries/{id}", visited(deliveries.show_delivery))
+    app.router.add_get("/runs", visited(runs.list_runs))
+    app.router.add_get("/runs/{id}", visited(runs.show_run))
+    app.router.add_post("/runs/{id}/cancel", visited(runs.cancel_run, "editor"))
+    app.router.add_post("/runs/{id}/resume", visited(runs.resume_run, "editor"))
+    app.router.add_get("/workflows", visited(workflows.list_workflows))
+    app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))
+    app.router.add_post("/workflows/{id}/disable", visited(workflows.disable_workflow, "editor"))
+    # Programs get their own answers where programs ask.
+    app.router.add_get("/{anywhere:(?!hooks/|api/|mcp(?:/|$)).*}", not_found)
+
+
+async def _home(_visit: Visit) -> web.Response:
+    return see_other(HOME)

@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from server.auth import (
 from server.pages.addresses import SIGN_IN, local_path
 from server.pages.rendering import rendered, see_other
 from server.pages.visit import fault_page, refusal_page
-from server.services import SERVICES, Services
+from server.services import Services
 
 log = logging.getLogger("loops.pages")
 
@@ -128,11 +129,15 @@ class Sessions:
 
 async def _read_form(request: web.Request) -> tuple[str, str]:
     """The token and the page that was wanted. A body that is no small form holds no token."""
-    if request.content_type != "application/x-www-form-urlencoded" or (request.content_length or 0) > _MOST_FORM:
+    size = request.content_length
+    if request.content_type != "application/x-www-form-urlencoded" or size is None or size > _MOST_FORM:
         return "", local_path(None)
-    form = await request.post()
-    token, wanted = form.get("token", ""), form.get("next", "")
-    return (token.strip() if isinstance(token, str) else ""), local_path(wanted if isinstance(wanted, str) else None)
+    body = await request.read()
+    try:
+        form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+    except ValueError:
+        return "", local_path(None)
+    return form.get("token", [""])[0].strip(), local_path(form.get("next", [""])[0])
 
 
 def _form(wanted: str, error: str = "", status: int = 200) -> web.Response:

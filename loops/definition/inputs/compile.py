@@ -1,4 +1,4 @@
-"""The inputs of one action or trigger: held against what its template takes, their templates compiled."""
+"""The inputs of one action or trigger: validated against what its template takes, their templates compiled."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from loops.definition.references import (
     inspect_roots,
 )
 from loops.definition.schema.parts import Input
-from loops.definition.shapes import Mould
+from loops.definition.schema.validator import Validator
 from loops.errors import TemplateError
 from loops.expressions import Template, compile_template
 
@@ -36,7 +36,7 @@ def compile_inputs(
     said.update((name, one.value) for name, one in given.items() if one.value is not None and one.value != "")
     schema.lacking(said, path, findings)
     shape = Findings()
-    rest = _mould(schema).hold(said, path, shape, _place).rest
+    rest = _validator(schema).validate(said, path, shape, _place).rest
     findings.absorb(shape)
     if rest is None:
         return {}
@@ -54,8 +54,8 @@ def compile_inputs(
 
 
 @cache
-def _mould(schema: type[Inputs]) -> Mould[Inputs]:
-    return Mould(schema)
+def _validator(schema: type[Inputs]) -> Validator[Inputs]:
+    return Validator(schema)
 
 
 def _place(path: str, parts: Sequence[str | int]) -> str:

@@ -44,8 +44,8 @@ class Trigger(Shape):
     type: str
 
     def effective_filters(self) -> Mapping[str, JsonValue] | None:
-        """The filters as events are held against them; None where nothing is matched, since its events are made for
-        this workflow alone."""
+        """The filters that events are held against; None where nothing is matched, since the events are made for this
+        workflow alone."""
         return None
 
 
@@ -74,34 +74,30 @@ class InternalEventTrigger(_Filtered):
         place = join(path, "filters")
         if self.filters.get("source", "internal-events") != "internal-events":
             findings.refuse(join(place, "source"), 'must be "internal-events" for this trigger type')
-        events = self.filters.get("events")
+        filters = self.effective_filters()
+        events = filters.get("events")
         if not isinstance(events, list) or not events:
             findings.refuse(join(place, "events"), "must name an event", f"one of {', '.join(INTERNAL_EVENTS)}")
             return
         for index, event in enumerate(events):
             if isinstance(event, dict):
-                self._inspect_event(event, index, place, findings)
+                self._inspect_name(event.get("id", ""), join(place, "events", index, "id"), findings)
+                _inspect_narrowing(event, filters, join(place, "properties"), findings)
 
-    def _inspect_event(self, event: Mapping[str, JsonValue], index: int, path: str, findings: Findings) -> None:
-        name = event.get("id", "")
-        if name in INTERNAL_EVENTS:
-            required = [*_list(self.effective_filters().get("properties")), *_list(event.get("properties"))]
-            for key, (missing, example) in _REQUIRED[name].items():
-                if not _asks_for(required, key):
-                    findings.refuse(join(path, "properties"), missing, example)
-        elif name is None or (isinstance(name, str) and name.strip()):
+    def _inspect_name(self, name: JsonValue, path: str, findings: Findings) -> None:
+        if name is None or (isinstance(name, str) and name.strip() and name not in INTERNAL_EVENTS):
             findings.refuse(
-                join(path, "events", index, "id"),
+                path,
                 f"{shown(name)} is no event that this trigger type listens to",
                 f"one of {', '.join(INTERNAL_EVENTS)}; PostHog events have the trigger type event",
             )
 
     def effective_filters(self) -> Mapping[str, JsonValue]:
-        filters = {key: value for key, value in super().effective_filters().items() if key != "source"}
-        properties = filters.get("properties")
-        if isinstance(properties, list):
-            filters["properties"] = [_settled(item) for item in properties]
-        return filters
+        filters = _by_channel_id(super().effective_filters())
+        events = filters.get("events")
+        if isinstance(events, list):
+            filters["events"] = [_by_channel_id(event) if isinstance(event, dict) else event for event in events]
+        return {key: value for key, value in filters.items() if key != "source"}
 
 
 class EventTrigger(_Filtered):
@@ -216,6 +212,22 @@ _REQUIRED: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
 }
+
+
+def _inspect_narrowing(
+    event: Mapping[str, JsonValue], filters: Mapping[str, JsonValue], path: str, findings: Findings
+) -> None:
+    properties = [*_list(filters.get("properties")), *_list(event.get("properties"))]
+    for key, (missing, example) in _REQUIRED.get(str(event.get("id")), {}).items():
+        if not _asks_for(properties, key):
+            findings.refuse(path, missing, example)
+
+
+def _by_channel_id(holder: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    properties = holder.get("properties")
+    if not isinstance(properties, list):
+        return dict(holder)
+    return {**holder, "properties": [_settled(item) for item in properties]}
 
 
 def _settled(item: JsonValue) -> JsonValue:

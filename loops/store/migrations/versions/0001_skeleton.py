@@ -52,13 +52,21 @@ def upgrade() -> None:
         postgresql_where=sa.text("status = 'accepted'"),
     )
     op.create_index(
-        "loops_deliveries_subject",
+        "loops_deliveries_again",
         "loops_deliveries",
         ["subject", "id"],
         unique=False,
-        sqlite_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
-        postgresql_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
+        sqlite_where=sa.text("status = 'accepted' AND next_attempt_at IS NOT NULL"),
+        postgresql_where=sa.text("status = 'accepted' AND next_attempt_at IS NOT NULL"),
     )
+    if op.get_bind().dialect.name == "postgresql":
+        op.create_index(
+            "loops_deliveries_subject",
+            "loops_deliveries",
+            ["subject", "id"],
+            unique=False,
+            postgresql_where=sa.text("status = 'accepted' AND subject IS NOT NULL"),
+        )
     op.create_table(
         "loops_epochs",
         sa.Column("name", sa.String(), nullable=False),

@@ -151,6 +151,11 @@ def _choice(context: Mapping[str, Any], given: object) -> Words:
     return f"must be {allowed}, not {_kind(given)}", ""
 
 
+def _too_long(context: Mapping[str, Any], given: object) -> Words:
+    size = f"has {len(given)} characters" if isinstance(given, str) else f"holds {context['actual_length']} entries"
+    return size, f"at most {context['max_length']}"
+
+
 _WORDS: Mapping[str, Callable[[Mapping[str, Any], object], Words]] = {
     "missing": lambda _context, _given: ("is required", ""),
     "string_type": _wants("text"),
@@ -164,14 +169,8 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any], object], Words]] = {
     "literal_error": _choice,
     "greater_than_equal": lambda context, given: (f"{shown(given)} is too small", f"at least {context['ge']}"),
     "less_than_equal": lambda context, given: (f"{shown(given)} is too large", f"at most {context['le']}"),
-    "string_too_long": lambda context, given: (
-        f"has {len(str(given))} characters",
-        f"at most {context['max_length']}",
-    ),
+    "string_too_long": _too_long,
     "string_too_short": lambda _context, _given: ("must not be empty", ""),
-    "too_long": lambda context, _given: (
-        f"holds {context['actual_length']} entries",
-        f"at most {context['max_length']}",
-    ),
+    "too_long": _too_long,
     "union_tag_not_found": lambda _context, _given: ("is required", ""),
 }

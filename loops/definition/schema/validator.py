@@ -1,4 +1,4 @@
-"""JSON held against a class of the schema: the value, or every fault and what is left without the faulty parts."""
+"""JSON validated against a class of the schema: the value, or every fault and what is left without the faulty parts."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from loops.definition.findings import Findings, join
-from loops.definition.translate import faults_of
+from loops.definition.schema.translate import faults_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -18,7 +18,7 @@ _MOST_ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Generic[T]):
+class Validated(Generic[T]):
     """`value` is what the JSON says, None if it is faulty. `rest` is the same without its faulty parts, for checks
     that look further; None where nothing can be made of it."""
 
@@ -26,22 +26,22 @@ class Held(Generic[T]):
     rest: T | None
 
 
-class Mould(Generic[T]):
-    """A class, or a union of classes, that JSON is held against. `spare` are keys that stand in for faulty ones in the
-    rest."""
+class Validator(Generic[T]):
+    """Validates JSON against a class or a union of classes. `spare` are keys that stand in for faulty ones in what is
+    left."""
 
     def __init__(self, annotation: "TypeForm[T]", spare: Mapping[str, JsonValue] | None = None) -> None:
         self._spare = dict(spare or {})
         self._annotation = annotation
         self._adapter: TypeAdapter[T] = TypeAdapter(annotation)
 
-    def hold(
+    def validate(
         self,
         raw: JsonValue,
         path: str,
         findings: Findings,
         place: Callable[[str, Sequence[str | int]], str] | None = None,
-    ) -> Held[T]:
+    ) -> Validated[T]:
         """Report the faults of `raw`, which stands at `path`; `place` tells where in the document a part of it is."""
         try:
             value = self._adapter.validate_python(raw)
@@ -49,15 +49,15 @@ class Mould(Generic[T]):
             where = place or (lambda start, parts: join(start, *parts))
             for parts, message, hint in faults_of(error, self._annotation, raw):
                 findings.refuse(where(path, parts), message, hint)
-            return Held(None, self._without_faults(raw, error))
-        return Held(value, value)
+            return Validated(None, self._without_faults(raw, error))
+        return Validated(value, value)
 
     def _without_faults(self, raw: JsonValue, error: ValidationError) -> T | None:
         rest = copy.deepcopy(raw)
-        if isinstance(rest, dict):
-            rest.update(self._spare)
         for _ in range(_MOST_ROUNDS):
             _cut_out(rest, [parts for parts, _, _ in faults_of(error, self._annotation, rest)])
+            if isinstance(rest, dict):
+                rest = {**self._spare, **rest}
             try:
                 return self._adapter.validate_python(rest)
             except ValidationError as again:

@@ -1,0 +1,63 @@
+"""How an error leaves the API."""
+
+import logging
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from loops.errors import DefinitionError, Fault, LoopsError, NotAuthenticated
+from server.api.call import answer, told
+
+log = logging.getLogger("loops.api")
+
+_RETRY_AFTER = "5"
+_WORDS = {
+    404: ("request.not_found", "there is nothing at {method} {path}", "docs/reference/api.md lists every path"),
+    405: ("request.method", "{path} does not take {method}", ""),
+    413: ("request.too_large", "the body is too large", "at most 4 MiB"),
+}
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error in one form: {"error": {"code", "message", "path"?, "hint"?}}."""
+    try:
+        return await handler(request)
+    except LoopsError as error:
+        return _refusal(request, error)
+    except web.HTTPException as error:
+        return _http_error(request, error)
+    except Exception:
+        log.exception("an API call failed", extra={"method": request.method, "path": request.path})
+        told_so = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
+        return answer({"error": told_so}, 500)
+
+
+def _refusal(request: web.Request, error: LoopsError) -> web.Response:
+    shown = told(error)
+    if isinstance(error, DefinitionError):
+        shown["faults"] = faults_shown(error.faults)
+    if error.http_status >= 500:
+        log.warning("an API call failed: %s", error.message, extra={"method": request.method, "path": request.path})
+    response = answer({"error": shown}, error.http_status)
+    if error.retryable:
+        response.headers["Retry-After"] = _RETRY_AFTER
+    if isinstance(error, NotAuthenticated):
+        response.headers["WWW-Authenticate"] = 'Bearer realm="loops"'
+    return response
+
+
+def faults_shown(faults: tuple[Fault, ...]) -> list[dict[str, str]]:
+    """Faults or warnings of a definition."""
+    return [{"path": fault.path, "message": fault.message, "hint": fault.hint} for fault in faults]
+
+
+def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
+    code, message, hint = _WORDS.get(error.status, ("request.invalid", error.reason, ""))
+    shown = {"code": code, "message": message.format(method=request.method, path=request.path)}
+    if hint:
+        shown["hint"] = hint
+    response = answer({"error": shown}, error.status)
+    if "Allow" in error.headers:
+        response.headers["Allow"] = error.headers["Allow"]
+    return response

@@ -1,0 +1,81 @@
+"""/integrations: stored connections. Secrets go in and never come out."""
+
+from typing import Any
+
+from aiohttp import web
+
+from loops.connections.kinds import KINDS, check_name, check_settings, kind_named
+from loops.errors import RequestError, StoreError
+from loops.store import connections as store
+from loops.store.connections import ConnectionRow
+from server.api.call import Call, answer
+from server.services import Services
+
+
+async def listing(call: Call) -> web.Response:
+    """Connections in the order they were made; of one kind. `secrets` names those that are set."""
+    kind = call.query("kind").get("kind")
+    if kind is not None:
+        kind_named(kind)
+    rows = await call.services.reader.read(lambda connection: store.listed(connection, call.project, kind))
+    return answer({"items": [_item(call.services, row) for row in rows], "next": None})
+
+
+async def create(call: Call) -> web.Response:
+    """Store a connection: kind, name and settings."""
+    body = await call.document("kind", "name", "settings")
+    kind = kind_named(body.get("kind"))
+    name = check_name(body.get("name"))
+    settings = body.get("settings", {})
+    if not isinstance(settings, dict):
+        raise RequestError("settings are no object", hint='as {"webhook_secret": "…"}', path="settings")
+    checked = check_settings(kind, settings)
+    services = call.services
+    sealed = services.box.seal(checked.secrets)
+
+    def put(connection: Any) -> ConnectionRow | None:  # noqa: ANN401 - SQLAlchemy's, only passed on
+        new = store.insert(
+            connection,
+            project_id=call.project,
+            kind=kind.name,
+            name=name,
+            config=checked.config,
+            secrets=sealed,
+            now=services.clock.now(),
+        )
+        return store.get(connection, new)
+
+    row = await services.writer.run(put)
+    if row is None:
+        raise StoreError("the connection that was just stored is gone")
+    return answer(_item(services, row), 201)
+
+
+async def delete(call: Call) -> web.Response:
+    """Delete a connection; its hook answers 404 from then on."""
+    number = call.number("id")
+    await call.services.writer.run(lambda connection: store.delete(connection, call.project, number))
+    return web.Response(status=204)
+
+
+def _item(services: Services, row: ConnectionRow) -> dict[str, Any]:
+    kind = KINDS.get(row.kind)
+    receives = kind is not None and kind.receives
+    return {
+        "id": str(row.id),
+        "kind": row.kind,
+        "name": row.name,
+        "config": dict(row.config),
+        "secrets": _names_of_secrets(services, row),
+        "hook_url": f"{services.public_url()}/hooks/{row.kind}/{row.id}" if receives else None,
+        "created_at": row.created_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+    }
+
+
+def _names_of_secrets(services: Services, row: ConnectionRow) -> list[str] | None:
+    """Which secrets are set; None where they cannot be opened with the keys of this service."""
+    try:
+        return sorted(services.box.open(row.secrets))
+    except StoreError:
+        return None

@@ -1,0 +1,99 @@
+"""How rows are shown: the items of the API, which the command line prints as they are."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from loops.store.connections import TokenRow
+from loops.store.workflows import WorkflowRow
+
+
+def _at(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat()
+
+
+def workflow_item(row: WorkflowRow) -> dict[str, Any]:
+    """A workflow in a list: all but its graph."""
+    actions = row.definition.get("actions", ())
+    trigger = next((one.get("config") for one in actions if one.get("type") == "trigger"), None)
+    return {
+        "id": row.id,
+        "name": row.name,
+        "description": row.description,
+        "status": row.status,
+        "version": row.version,
+        "origin_product": row.origin_product,
+        "trigger": trigger,
+        "created_by": row.created_by,
+        "enabled_by": row.enabled_by,
+        "created_at": _at(row.created_at),
+        "updated_at": _at(row.updated_at),
+    }
+
+
+def delivery_item(row: Mapping[str, Any]) -> dict[str, Any]:
+    """`event` is what the sender calls it, `key` the sender's id of it."""
+    return {
+        "id": row["id"],
+        "source": row["source"],
+        "event": row["name"],
+        "key": row["key"],
+        "connection": str(row["connection_id"]),
+        "subject": row["subject"],
+        "received_at": _at(row["received_at"]),
+        "verified": bool(row["verified"]),
+        "status": row["status"],
+        "reason": row["reason"],
+        "attempts": row["attempts"],
+        "runs": row["runs"],
+        "size": row["size"],
+    }
+
+
+def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
+    """`event` is the event's name; `waiting_for` and `waiting_until` are null unless it waits. Cost in US dollars."""
+    waits = row["status"] == "waiting"
+    return {
+        "id": row["id"],
+        "workflow": row["workflow_id"],
+        "workflow_name": row["workflow_name"],
+        "version": row["version"],
+        "source": row["source"],
+        "event": row["event_name"],
+        "event_uuid": row["event_uuid"],
+        "delivery": row["delivery_id"],
+        "status": row["status"],
+        "reason": row["reason"],
+        "waiting_for": (row["wait"] or {}).get("kind") if waits else None,
+        "waiting_until": _at(row["deadline_at"]) if waits else None,
+        "cost": row["cost"],
+        "created_at": _at(row["created_at"]),
+        "started_at": _at(row["started_at"]),
+        "finished_at": _at(row["finished_at"]),
+    }
+
+
+def step_item(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What one step of a run came to."""
+    return {
+        "id": row["step_id"],
+        "type": row["type"],
+        "name": row["name"],
+        "status": row["status"],
+        "result": row["result"],
+        "error": row["error"],
+        "log": row["log"] or [],
+        "started_at": _at(row["started_at"]),
+        "finished_at": _at(row["finished_at"]),
+    }
+
+
+def token_item(row: TokenRow) -> dict[str, Any]:
+    """A token without the token itself, which nobody has but its holder."""
+    return {
+        "id": row.id,
+        "name": row.name,
+        "role": row.role,
+        "created_at": _at(row.created_at),
+        "revoked_at": _at(row.revoked_at),
+    }

@@ -1,0 +1,57 @@
+"""Every path of the API, in one table: what docs/reference/api.md lists."""
+
+from dataclasses import dataclass
+
+from server.api import deliveries, integrations, runs, tokens, workflows
+from server.api.call import Handler
+from server.auth import Role
+
+PREFIX = "/api"
+
+_PROJECT = "/projects/{project}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One path. `role` is the least that a token needs; `takes` are the parameters of the query or keys of the body."""
+
+    method: str
+    path: str
+    handler: Handler
+    role: Role
+    takes: str = ""
+
+    @property
+    def summary(self) -> str:
+        """What it does, from the handler's docstring."""
+        return " ".join((self.handler.__doc__ or "").split())
+
+
+def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
+    return tuple(Route(method, _PROJECT + path, handler, role, takes) for method, path, handler, role, takes in rows)
+
+
+ROUTES = _routes(
+    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, limit, cursor"),
+    ("POST", "/workflows", workflows.create, "editor", "the workflow"),
+    ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
+    ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
+    ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
+    ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version in the query"),
+    ("DELETE", "/workflows/{id}", workflows.archive, "editor", ""),
+    ("POST", "/workflows/{id}/enable", workflows.enable, "editor", ""),
+    ("POST", "/workflows/{id}/disable", workflows.disable, "editor", ""),
+    ("GET", "/deliveries", deliveries.listing, "viewer", "status, limit, cursor"),
+    ("GET", "/deliveries/{id}", deliveries.read, "viewer", ""),
+    ("GET", "/deliveries/{id}/verdicts", deliveries.verdicts, "viewer", "workflow"),
+    ("GET", "/runs", runs.listing, "viewer", "status, workflow, delivery, limit, cursor"),
+    ("GET", "/runs/{id}", runs.read, "viewer", ""),
+    ("POST", "/runs/{id}/cancel", runs.cancel, "editor", ""),
+    ("POST", "/runs/{id}/resume", runs.resume, "editor", "payload"),
+    ("GET", "/integrations", integrations.listing, "viewer", "kind"),
+    ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
+    ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/tokens", tokens.listing, "admin", ""),
+    ("POST", "/tokens", tokens.create, "admin", "role, name"),
+    ("DELETE", "/tokens/{id}", tokens.revoke, "admin", ""),
+)

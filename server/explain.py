@@ -1,0 +1,174 @@
+"""Why a delivery did or did not start each loop.
+
+What was decided at the time is stored for the loops that started, nearly started or were stopped by a brake. For every
+other enabled loop the answer is worked out again, from the raw delivery and the definition that the loop had then.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from loops.errors import DefinitionError, LoopsError
+from loops.event import Delivery, Event
+from loops.store import connections, deliveries, explaining
+from loops.store import workflows as workflows_store
+from loops.store.workflows import WorkflowRow
+from loops.threads import off_loop
+from server.services import Services
+from triggers.definitions import listener_of
+from triggers.matcher import Listener, explain
+from triggers.source import Ignored, Source
+from triggers.verdict import Verdict
+
+MOST_VERDICTS = 500
+
+_UNDECIDED = {
+    "accepted": "it has not been held against the loops yet",
+    "quarantined": "it was set aside, so no loop was asked",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery."""
+
+    verdict: Mapping[str, Any]
+    workflow_name: str
+    event: str
+    event_uuid: str
+    recomputed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The delivery's row and its verdicts. `note` says why verdicts may be missing, empty when none are."""
+
+    delivery: Mapping[str, Any]
+    verdicts: tuple[Told, ...]
+    note: str
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one read of the database gave."""
+
+    delivery: Mapping[str, Any]
+    stored: list[Mapping[str, Any]]
+    raw: Delivery | None
+    settings: Mapping[str, Any]
+    loops: list[WorkflowRow]
+    names: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+
+
+async def explained(services: Services, project_id: str, wanted: str, workflow_id: str | None = None) -> Explanation:
+    """The verdicts on a delivery, of one workflow or of all. Raises NotFound.
+
+    A workflow that is named gets a verdict even when it is not enabled.
+    """
+    found = await services.reader.read(lambda connection: _find(connection, project_id, wanted, workflow_id))
+    source = services.sources.get(found.delivery["source"])
+    stored = [one for one in _stored(found) if workflow_id in {None, one.verdict["workflow"]}]
+    # Filters may hold slow patterns: a thread of its own keeps them off the event loop.
+    again = await off_loop(lambda: _again(found, source, stored))
+    verdicts = (*stored, *again)[:MOST_VERDICTS]
+    if len(stored) + len(again) > MOST_VERDICTS or len(found.loops) > MOST_VERDICTS:
+        found.notes.append(f"only {MOST_VERDICTS} verdicts are shown; ask for one workflow to see its own")
+    return Explanation(found.delivery, verdicts, "; ".join(found.notes))
+
+
+def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: str | None) -> _Found:
+    delivery = deliveries.find(connection, project_id, wanted)
+    stored = deliveries.events_of(connection, delivery["id"])
+    if workflow_id is None:
+        loops = explaining.active(connection, project_id, MOST_VERDICTS + 1)
+    else:
+        loops = [workflows_store.get(connection, project_id, workflow_id)]
+    decided = {verdict["workflow"] for event in stored for verdict in event["verdicts"] or ()}
+    receiver = connections.get(connection, delivery["connection_id"])
+    return _Found(
+        delivery=delivery,
+        stored=stored,
+        raw=deliveries.load(connection, delivery["id"]),
+        settings={} if receiver is None else receiver.config,
+        loops=explaining.as_of(connection, loops, delivery["received_at"]),
+        names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
+    )
+
+
+def _stored(found: _Found) -> Iterator[Told]:
+    for event in found.stored:
+        for verdict in event["verdicts"] or ():
+            name = found.names.get(verdict["workflow"], "")
+            yield Told(verdict, name, event["name"], event["uuid"], recomputed=False)
+
+
+def _again(found: _Found, source: Source | None, stored: Sequence[Told]) -> list[Told]:
+    """Verdicts of the loops that none is stored of, event by event."""
+    listening: list[Listener] = []
+    told: list[Told] = []
+    asked = {one.verdict["workflow"] for one in stored}
+    for row in found.loops:
+        heard = _listening(row, found.delivery)
+        if isinstance(heard, Listener):
+            listening.append(heard)
+        elif row.id not in asked:
+            told.append(_told(found, heard, "", ""))
+    decided = {(one.verdict["workflow"], one.event_uuid) for one in stored}
+    for event in _events(found, source):
+        for listener in listening:
+            if len(told) > MOST_VERDICTS:
+                return told
+            if (listener.key, event.uuid) not in decided:
+                verdict = explain(listener, found.delivery["project_id"], event)
+                told.append(_told(found, verdict, event.name, event.uuid))
+    return told
+
+
+def _events(found: _Found, source: Source | None) -> list[Event]:
+    """The delivery's events; none, with a note, where they cannot be known."""
+    status = found.delivery["status"]
+    if status in _UNDECIDED:
+        found.notes.append(_UNDECIDED[status])
+        return []
+    if found.raw is None:
+        found.notes.append("its body was removed after the days that deliveries are kept, so only stored verdicts show")
+        return []
+    if source is None:
+        found.notes.append(f"this release has no source {found.delivery['source']!r}, so only stored verdicts show")
+        return []
+    try:
+        events = source.parse(found.raw, None, found.settings)
+    except LoopsError as error:
+        found.notes.append(f"it cannot be read any more: {error.message}")
+        return []
+    if isinstance(events, Ignored):
+        found.notes.append(f"it means no event: {events.reason}")
+        return []
+    return events
+
+
+def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verdict:
+    """What the workflow listened to, or why it could not hear anything."""
+
+    def deaf(stage: str, reason: str) -> Verdict:
+        return Verdict(row.id, row.version, stage, passed=False, reason=reason)
+
+    if row.status != "active":
+        return deaf("enabled", f"the loop is {_STATUS.get(row.status, row.status)}")
+    if row.since_epoch > delivery["epoch"]:
+        return deaf("enabled", "the loop was enabled after this delivery had arrived")
+    try:
+        listener = listener_of(row)
+    except DefinitionError as error:
+        return deaf("trigger", f"its definition cannot be used any more: {error.message}")
+    return listener or deaf("trigger", "its trigger is started by no delivery")
+
+
+_STATUS = {"draft": "a draft: it is not enabled", "archived": "archived"}
+
+
+def _told(found: _Found, verdict: Verdict, event: str, event_uuid: str) -> Told:
+    return Told(verdict.as_json(), found.names.get(verdict.workflow, ""), event, event_uuid, recomputed=True)

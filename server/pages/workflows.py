@@ -1,0 +1,57 @@
+"""/workflows: which loops there are, what starts them, and whether they are enabled."""
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from loops.errors import Conflict, DefinitionError
+from loops.store import workflows as store
+from loops.store.workflows import WorkflowRow
+from server.pages.addresses import path_of, wanted_id
+from server.pages.rendering import see_other
+from server.pages.visit import Visit
+from server.pages.words import TriggerWords, trigger_words
+
+MOST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowShown:
+    """A workflow in the list. `fault` is why an enabled one cannot listen."""
+
+    row: WorkflowRow
+    trigger: TriggerWords
+    fault: str
+
+
+async def list_workflows(visit: Visit) -> web.Response:
+    """GET /workflows"""
+    return await _page(visit)
+
+
+async def enable_workflow(visit: Visit) -> web.Response:
+    """POST /workflows/{id}/enable"""
+    workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
+    try:
+        await visit.services.workflows.enable(visit.who.project_id, workflow_id, visit.who.token_id)
+    except (Conflict, DefinitionError) as error:
+        return await _page(visit, status=error.http_status, alert=error.message)
+    return see_other(path_of("workflows"))
+
+
+async def disable_workflow(visit: Visit) -> web.Response:
+    """POST /workflows/{id}/disable"""
+    workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
+    await visit.services.workflows.disable(visit.who.project_id, workflow_id)
+    return see_other(path_of("workflows"))
+
+
+async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Response:
+    project, broken = visit.who.project_id, visit.services.definitions.broken
+    rows = await visit.services.reader.read(lambda connection: store.page(connection, project, limit=MOST))
+    shown = [
+        WorkflowShown(row, trigger_words(row.definition), broken[row.id].reason if row.id in broken else "")
+        for row in rows
+        if row.status != "archived"
+    ]
+    return visit.show("workflows.html", status, workflows=shown, can_edit=visit.may("editor"), alert=alert)
