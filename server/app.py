@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from aiohttp import web
 from triggers.registry import SOURCES
-from triggers.source import Source
 
 from config.settings import Settings
 from loops.clock import SystemClock
@@ -46,6 +46,7 @@ from triggers.definitions import Definitions
 from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
+from triggers.source import Source
 
 log = logging.getLogger("loops.app")
 
@@ -78,46 +79,44 @@ class Service:
         self.stopping = asyncio.Event()
         self._wiring = wiring or Wiring()
         self._tasks: list[asyncio.Task[None]] = []
-        self._lock: SingleProcessLock | None = None
-        self._host: EngineHost | None = None
-        self._lease: Leaseholder | None = None
-        self._listening: Listening | None = None
-        self._opened = False
+        self._opened = AsyncExitStack()
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         settings, wiring = self.settings, self._wiring
         if is_sqlite(settings.database_url) and self.role in _WORKS:
-            self._lock = SingleProcessLock(_database_file(settings.database_url))
-        await self.open()
-        self.new_token = await first_token(self._writer, self.services.clock)
-        if self.role in _WORKS:
-            await self._start_engine()
-        self._start_dispatch()
-        if self.role in _SERVES:
-            app = make_app(self.services)
-            app.add_routes(wiring.routes)
-            self._listening = Listening(settings, app)
-            self.url = await self._listening.open()
-        # What is alive now stays so: the collector need not walk it at every full pass.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        log.info("ready", extra={"role": self.role, "url": self.url})
-
-    async def open(self) -> None:
-        """Open the database and put the services over it, without starting anything."""
-        settings, wiring = self.settings, self._wiring
+            lock = SingleProcessLock(_database_file(settings.database_url))
+            self._opened.callback(lock.release)
         self._database = await off_loop(lambda: _open(settings.database_url))
+        self._opened.push_async_callback(self._database.aclose)
         self._client = EngineClient(settings.database_url)
+        self._opened.push_async_callback(self._client.aclose)
         self._box = SecretBox(settings.secret_keys)
         self.metrics = Metrics()
         self._writer = wiring.writer(self._database.writer)
         self._engine = wiring.engine(self._client)
         self._programs = ProgramLoader()
         self.services = self._compose()
-        self._opened = True
+        self.new_token = await first_token(self._writer, self.services.clock)
+        if self.role in _WORKS:
+            await self._start_engine()
         await self._database.reader.read(self.services.definitions.refresh)
+        self._start_dispatch()
+        self._opened.push_async_callback(self._end_tasks)
+        if self.role in _SERVES:
+            await self._listen()
+        # What is alive now stays so: the collector need not walk it at every full pass.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        log.info("ready", extra={"role": self.role, "url": self.url})
+
+    async def _listen(self) -> None:
+        app = make_app(self.services)
+        app.add_routes(self._wiring.routes)
+        listening = Listening(self.settings, app)
+        self._opened.push_async_callback(listening.close, self.settings.drain_seconds)
+        self.url = await listening.open()
 
     def _compose(self) -> Services:
         settings, clock = self.settings, self._wiring.clock
@@ -157,9 +156,9 @@ class Service:
             self._writer, self._engine, clock, self._wiring.steps, self._programs.load, self._observer()
         )
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
-        self._host = EngineHost(settings.database_url, interpreter.advance, limits)
-        self._lease = Leaseholder(
-            self._host,
+        host = EngineHost(settings.database_url, interpreter.advance, limits)
+        lease = Leaseholder(
+            host,
             self._client,
             self._database.writer,
             reader,
@@ -168,10 +167,12 @@ class Service:
             on_lost=self.stopping.set,
             on_recovered=self.metrics.engine_recovered.inc,
         )
-        await self._lease.begin()
-        await self._host.launch()
+        await lease.begin()
+        self._opened.push_async_callback(lease.end)
+        await host.launch()
+        self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
-        self._spawn("lease", self._lease.beat())
+        self._spawn("lease", lease.beat())
         self._spawn("sweeper", sweeper.forever())
         self._spawn("cancellations", watch_cancellations(interpreter, reader))
         self._spawn("retention", retain(self._writer, self._client, clock, settings.keep_days))
@@ -205,22 +206,15 @@ class Service:
 
         return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
 
-    async def stop(self) -> None:
-        """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close."""
-        if self._listening is not None:
-            await self._listening.close(self.settings.drain_seconds)
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._host is not None:
-            await self._host.aclose(timedelta(seconds=self.settings.drain_seconds))
-        if self._lease is not None:
-            await self._lease.end()
-        if self._opened:
-            await self._client.aclose()
-            await self._database.aclose()
-        if self._lock is not None:
-            self._lock.release()
+
+    async def stop(self) -> None:
+        """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
+        failed half way: what was opened last is closed first."""
+        await self._opened.aclose()
 
 
 def _open(url: str) -> Database:

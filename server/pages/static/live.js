@@ -16,8 +16,8 @@
     if (document.hidden || isSelecting()) return again();
     let fresh;
     try {
-      const response = await fetch(location.pathname, { cache: "no-store" });
-      if (response.redirected) return location.reload();
+      const response = await fetch(region().dataset.live, { cache: "no-store" });
+      if (response.redirected) return location.assign(region().dataset.live);
       if (!response.ok) throw new Error(String(response.status));
       fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       pause = EVERY;
