@@ -83,10 +83,27 @@ class Service:
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
-        settings, wiring = self.settings, self._wiring
-        if is_sqlite(settings.database_url) and self.role in _WORKS:
-            lock = SingleProcessLock(_database_file(settings.database_url))
+        url = self.settings.database_url
+        if is_sqlite(url) and self.role in _WORKS:
+            lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        await self.open()
+        self.new_token = await first_token(self._writer, self.services.clock)
+        if self.role in _WORKS:
+            await self._start_engine()
+        self._start_dispatch()
+        self._opened.push_async_callback(self._end_tasks)
+        if self.role in _SERVES:
+            await self._listen()
+        # What is alive now stays so: the collector need not walk it at every full pass.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        log.info("ready", extra={"role": self.role, "url": self.url})
+
+    async def open(self) -> None:
+        """Open the database and put the services over it. Starts nothing."""
+        settings, wiring = self.settings, self._wiring
         self._database = await off_loop(lambda: _open(settings.database_url))
         self._opened.push_async_callback(self._database.aclose)
         self._client = EngineClient(settings.database_url)
@@ -97,19 +114,7 @@ class Service:
         self._engine = wiring.engine(self._client)
         self._programs = ProgramLoader()
         self.services = self._compose()
-        self.new_token = await first_token(self._writer, self.services.clock)
-        if self.role in _WORKS:
-            await self._start_engine()
         await self._database.reader.read(self.services.definitions.refresh)
-        self._start_dispatch()
-        self._opened.push_async_callback(self._end_tasks)
-        if self.role in _SERVES:
-            await self._listen()
-        # What is alive now stays so: the collector need not walk it at every full pass.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        log.info("ready", extra={"role": self.role, "url": self.url})
 
     async def _listen(self) -> None:
         app = make_app(self.services)

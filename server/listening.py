@@ -1,18 +1,20 @@
 """The sockets: TCP for the world, a private socket in the data folder for commands on this machine."""
 
 import asyncio
-import json
 import os
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 from aiohttp import web
 
 from config.settings import Settings
 from loops.errors import ConfigError, Fault
+from server.whereabouts import SOCKET, announce, retract
 
-SOCKET = "loops.sock"
-SERVICE_FILE = "service.json"
+# What every system takes as the path of a socket; Linux takes 107 bytes, macOS 103.
+_LONGEST_PATH = 100
 
 
 class Listening:
@@ -23,7 +25,7 @@ class Listening:
         # Signatures are over the raw bytes: a body must reach its source as it was sent.
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False)
         self._socket = settings.data_dir / SOCKET
-        self._file = settings.data_dir / SERVICE_FILE
+        self._elsewhere: Path | None = None
         self._announced = False
 
     async def open(self) -> str:
@@ -42,11 +44,14 @@ class Listening:
         url = settings.with_port(port).public_url
         self._announced = True
         await self._open_socket()
-        write_private(self._file, json.dumps({"url": url, "pid": os.getpid()}))
+        announce(settings.data_dir, url, self._socket)
         return url
 
     async def _open_socket(self) -> None:
         self._settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if len(os.fsencode(self._socket)) > _LONGEST_PATH:
+            self._elsewhere = Path(tempfile.mkdtemp(prefix="loops-"))  # mode 0700
+            self._socket = self._elsewhere / SOCKET
         self._socket.unlink(missing_ok=True)
         private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The mode has to be right before anybody can connect: bind under a mask instead of changing it afterwards.
@@ -60,14 +65,8 @@ class Listening:
     async def close(self, drain_seconds: float) -> None:
         """Refuse new connections, let requests in flight end."""
         if self._announced:  # else what lies there is another process's
-            self._file.unlink(missing_ok=True)
+            retract(self._settings.data_dir)
             self._socket.unlink(missing_ok=True)
+        if self._elsewhere is not None:
+            shutil.rmtree(self._elsewhere, ignore_errors=True)
         await asyncio.wait_for(self._runner.cleanup(), drain_seconds + 5)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.touch(mode=0o600)
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)

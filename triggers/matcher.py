@@ -70,6 +70,10 @@ class Index:
     def __contains__(self, key: str) -> bool:
         return key in self._listeners
 
+    def listeners(self) -> list[Listener]:
+        """Every listener, in no particular order."""
+        return list(self._listeners.values())
+
     def add(self, listener: Listener) -> None:
         """Add a listener, in place of the one with its key if there is one."""
         self.remove(listener.key)

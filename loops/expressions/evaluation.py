@@ -33,8 +33,8 @@ class Evaluation:
 
     def made(self, text: str) -> str:
         """The text, if it is not too long."""
-        self.spend(len(text))
         check_length(len(text))
+        self.spend(len(text))
         return text
 
     def text(self, value: HogValue) -> str:
@@ -80,8 +80,8 @@ def joined(parts: Sequence[str | Run]) -> Run:
                 text = value if isinstance(value, str) else evaluation.text(value)
                 length += len(text)
                 texts.append(text)
-        evaluation.spend(length)
         check_length(length)
+        evaluation.spend(length)
         return "".join(texts)
 
     return run

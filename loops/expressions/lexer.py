@@ -13,7 +13,7 @@ MAX_NESTING = 64
 """How deep brackets, braces and f-strings may nest in each other."""
 
 _LITERAL_BRACE = "a literal brace is written \\{"
-_BRACE = re.compile(r"(\\*)([{}])")
+_BRACE = re.compile(r"(?<!\\)(\\*+)([{}])")  # the look behind and `*+` keep a run of backslashes linear
 _F_TEXT = re.compile(r"(?:[^'\\{]++|\\.|'')*+", re.DOTALL)
 _EMPTY = re.compile(r"\s*}")
 _INDEX = re.compile(r"\s*(\d+)", re.ASCII)

@@ -115,7 +115,7 @@ class _Context(RenderContext):
 
     def raise_for_loop_limit(self, length: int = 1) -> None:
         # Counted as each loop is entered, so that loops after and in each other share one allowance.
-        self.evaluation.spend(length * (10 + self.template.work))
+        self.evaluation.spend(length * (20 + 2 * self.template.work))
         super().raise_for_loop_limit(length)
 
 

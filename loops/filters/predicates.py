@@ -26,7 +26,7 @@ _CASELESS_KEY = "repository"
 
 @dataclass(frozen=True, slots=True)
 class PropertyType:
-    """`keys` are all that may be asked for, None where any key may; `predicate` compiles (key, operator, value JSON)."""
+    """`keys` are all that there are, None where any key may be asked for; `predicate` takes the value as JSON text."""
 
     keys: tuple[str, ...] | None
     predicate: Callable[[str, str, str], Predicate]

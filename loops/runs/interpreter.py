@@ -28,6 +28,7 @@ from loops.runs.state import (
     Parked,
     RunState,
     Succeeded,
+    judged,
     next_effect,
     transition,
 )
@@ -151,7 +152,8 @@ class Interpreter:
         """Execute one action and store the outcome. The state to go on with, None when the segment is over."""
         claimed, started = segment.claimed, self._clock.now()
         lines = trace.StepLog(self._clock)
-        came = await self._execute(segment, state, action_id, lines, resume=resume)
+        came = trace.storable_outcome(await self._execute(segment, state, action_id, lines, resume=resume))
+        came = judged(segment.program, state, came)
         after, effect = transition(segment.program, state, came)
         now = self._clock.now()
         row = self._row(segment, state, action_id, came, lines, started, now)

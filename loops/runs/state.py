@@ -18,6 +18,7 @@ from loops.runs.variables import OutputVariable, VariablesTooLargeError, assign
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 OVER: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 MOST_STEPS = 200
+_FEWER = "use result_path to store only what later steps need"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def transition(graph: Graph, state: RunState, came: Outcome) -> tuple[RunState, 
     action = state.position
     if action is None:
         raise ValueError("a run without a position has no step that could come to anything")
+    came = judged(graph, state, came)
     if isinstance(came, Parked):
         return state, Park(action, came.wait)
     acted = replace(state, steps=state.steps + 1)
@@ -162,11 +164,19 @@ def transition(graph: Graph, state: RunState, came: Outcome) -> tuple[RunState, 
     return _fail(graph, acted, action, came)
 
 
-def _succeed(graph: Graph, state: RunState, action: str, came: Succeeded) -> tuple[RunState, Effect]:
+def judged(graph: Graph, state: RunState, came: Outcome) -> Outcome:
+    """What a step counts as: a success whose variables do not fit is a failure of the step."""
+    if state.position is None or not isinstance(came, Succeeded):
+        return came
     try:
-        variables = assign(state.variables, graph.node(action).outputs, came.result)
+        assign(state.variables, graph.node(state.position).outputs, came.result)
     except VariablesTooLargeError as error:
-        return _fail(graph, state, action, Failed("variables.too_large", str(error)))
+        return Failed("variables.too_large", error.args[0], _FEWER, came.result)
+    return came
+
+
+def _succeed(graph: Graph, state: RunState, action: str, came: Succeeded) -> tuple[RunState, Effect]:
+    variables = assign(state.variables, graph.node(action).outputs, came.result)
     return _go_on(graph, replace(state, variables=variables), action)
 
 

@@ -55,7 +55,6 @@ def assign(
     if size > MOST_BYTES:
         names = ", ".join(sorted(fresh))
         raise VariablesTooLargeError(
-            f"setting {names} would take the variables to {size} bytes, over the limit of {MOST_BYTES}; "
-            "use result_path to store only what later steps need"
+            f"setting {names} would take the variables to {size} bytes, over the limit of {MOST_BYTES}"
         )
     return merged

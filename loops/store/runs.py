@@ -172,7 +172,9 @@ def record(
 
     Raises RunFenced, and stores nothing, when another segment owns the run.
     """
-    asked = _guarded(connection, run_id, owner, {"state": state.as_json(), "position": state.position}, now)
+    # The wait is over with the step that waited: whoever takes the run over after a crash must not resume the next one.
+    values = {"state": state.as_json(), "position": state.position, "wait": None, "wake": None, "deadline_at": None}
+    asked = _guarded(connection, run_id, owner, values, now)
     if step is not None:
         _put_step(connection, run_id, seq, step)
     return asked
@@ -228,6 +230,8 @@ def finish(
     _guarded(connection, run_id, owner, values, now)
     if step is not None:
         _put_step(connection, run_id, seq, step)
+    else:
+        _end_waiting(connection, run_id, "cancelled" if effect.status == "cancelled" else "failed", now)
 
 
 def _guarded(connection: sa.Connection, run_id: str, owner: str, values: Mapping[str, Any], now: datetime) -> bool:
@@ -310,11 +314,7 @@ def request_cancel(connection: sa.Connection, run_id: str, now: datetime) -> Can
     values: dict[str, Any] = {"cancel_requested_at": now, "updated_at": now}
     if status != "running":
         values |= {"status": "cancelled", "reason": "cancelled on request", "finished_at": now, "deadline_at": None}
-        connection.execute(
-            run_steps.update()
-            .where(run_steps.c.run_id == run_id, run_steps.c.status == "waiting")
-            .values(status="cancelled", finished_at=now)
-        )
+        _end_waiting(connection, run_id, "cancelled", now)
     connection.execute(runs.update().where(runs.c.id == run_id).values(**values))
     return CancelRequest("running" if status == "running" else "cancelled", seq)
 
@@ -369,4 +369,15 @@ def give_up(connection: sa.Connection, run_id: str, seq: int, reason: str, now: 
             status="failed", reason=reason, owner=None, finished_at=now, updated_at=now, wait=None, deadline_at=None
         )
     )
+    if ended.rowcount:
+        _end_waiting(connection, run_id, "failed", now)
     return ended.rowcount > 0
+
+
+def _end_waiting(connection: sa.Connection, run_id: str, status: str, now: datetime) -> None:
+    """The step that waited ends with its run."""
+    connection.execute(
+        run_steps.update()
+        .where(run_steps.c.run_id == run_id, run_steps.c.status == "waiting")
+        .values(status=status, finished_at=now)
+    )

@@ -13,7 +13,7 @@ from server.services import SERVICES
 
 
 def guarded(handler: Handler, role: Role) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """The handler behind its conditions: a sender that is known, of the project in the path, with at least this role."""
+    """The handler behind its conditions: a known sender, of the project in the path, with at least this role."""
 
     async def guard(request: web.Request) -> web.Response:
         call = Call(request, request.config_dict[SERVICES], await principal_of(request))

@@ -2,10 +2,10 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -14,6 +14,8 @@ from loops.errors import LoopsError, NotFound, RequestError
 from loops.event import JsonValue
 from server.auth import Principal
 from server.services import Services
+
+T = TypeVar("T")
 
 MOST_ITEMS = 200
 USUAL_ITEMS = 50
@@ -110,7 +112,9 @@ def answer(value: object, status: int = 200) -> web.Response:
     return web.Response(status=status, body=text.encode("utf-8", "replace"), content_type="application/json")
 
 
-def listed(items: list[Any], limit: int, key: Callable[[Any], tuple[str, ...]], shown: Callable[[Any], object]) -> web.Response:  # fmt: skip
+def listed(
+    items: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]], shown: Callable[[T], object]
+) -> web.Response:
     """A page of a list, from up to `limit` + 1 rows: one more than asked for says that there is a next page."""
     more = len(items) > limit
     kept = items[:limit]

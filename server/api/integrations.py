@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import sqlalchemy as sa
 from aiohttp import web
 
 from loops.connections.kinds import KINDS, check_name, check_settings, kind_named
@@ -33,7 +34,7 @@ async def create(call: Call) -> web.Response:
     services = call.services
     sealed = services.box.seal(checked.secrets)
 
-    def put(connection: Any) -> ConnectionRow | None:  # noqa: ANN401 - SQLAlchemy's, only passed on
+    def put(connection: sa.Connection) -> ConnectionRow | None:
         new = store.insert(
             connection,
             project_id=call.project,

@@ -7,7 +7,7 @@ from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
 from server.pages.sessions import Sessions
-from server.pages.visit import Visit, not_found, visited
+from server.pages.visit import Visit, answered, not_found, visited
 from server.services import SERVICES
 
 __all__ = ["register_pages"]
@@ -16,9 +16,9 @@ __all__ = ["register_pages"]
 def register_pages(app: web.Application) -> None:
     """Add every page to the application, which has its services already."""
     sessions = Sessions(app[SERVICES])
-    app.router.add_get("/sign-in", sessions.ask)
-    app.router.add_post("/sign-in", sessions.sign_in)
-    app.router.add_post("/sign-out", sessions.sign_out)
+    app.router.add_get("/sign-in", answered(sessions.ask))
+    app.router.add_post("/sign-in", answered(sessions.sign_in))
+    app.router.add_post("/sign-out", answered(sessions.sign_out))
     app.router.add_get("/static/{name}", serve_asset)
     app.router.add_get("/", visited(_home))
     app.router.add_get("/deliveries", visited(deliveries.list_deliveries))
@@ -31,7 +31,7 @@ def register_pages(app: web.Application) -> None:
     app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))
     app.router.add_post("/workflows/{id}/disable", visited(workflows.disable_workflow, "editor"))
     # Programs get their own answers where programs ask.
-    app.router.add_get("/{anywhere:(?!hooks/|api/|mcp(?:/|$)).*}", not_found)
+    app.router.add_get("/{anywhere:(?!hooks/|api/|mcp(?:/|$)).*}", answered(not_found))
 
 
 async def _home(_visit: Visit) -> web.Response:

@@ -7,13 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 from aiohttp import web
 
-from loops.errors import NotFound
 from loops.event import Delivery
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
 from loops.store import run_queries
-from loops.store import workflows as workflows_store
 from loops.threads import off_loop
+from server.explain import Told, explained
 from server.pages.addresses import delivery_cursor, one_of, path_of, wanted_id
 from server.pages.inert import Shown, shown_body
 from server.pages.visit import Visit
@@ -21,13 +20,15 @@ from server.pages.words import Compared, compared, stage_words
 
 PAGE = 50
 STATUSES = ("accepted", "dispatched", "ignored", "quarantined")
-_MOST_EVENTS = 100
 _MOST_RUNS = 200
+# Where a loop that listens to something else is stopped: true of most loops, and seldom what is looked for.
+_ELSEWHERE = frozenset({"project", "trigger"})
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictShown:
-    """What was decided about one loop. `run` leads to the run that it started."""
+    """What was decided about one loop. `run` leads to the run that it started; `is_late` when it was worked out for
+    this page and not at the time."""
 
     workflow: str
     version: int
@@ -35,24 +36,26 @@ class VerdictShown:
     stage: str
     reason: str
     compared: tuple[Compared, ...]
+    is_late: bool
     run: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class EventShown:
-    """One event of a delivery, with the loops that it was held against: those that started first."""
+    """One event of a delivery and the loops that it was held against: first those that started, and apart those that
+    listen to something else. Without a name it stands for the whole delivery."""
 
     name: str
     uuid: str
     verdicts: tuple[VerdictShown, ...]
+    elsewhere: tuple[VerdictShown, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    row: Mapping[str, Any]
+class _Rest:
+    """What the page shows beside the verdicts."""
+
     connection: str
-    events: tuple[EventShown, ...]
-    hidden_events: int
     runs: Sequence[Mapping[str, Any]]
     whole: Delivery | None
 
@@ -86,67 +89,66 @@ async def show_delivery(visit: Visit) -> web.Response:
     """GET /deliveries/{id}, by our id or the sender's"""
     wanted = wanted_id(visit.request.match_info["id"], "delivery")
     project = visit.who.project_id
-    found = await visit.services.reader.read(lambda connection: _find(connection, project, wanted))
-    whole = found.whole
-    body: Shown | None = None
-    if whole is not None:
-        content_type = whole.headers.get("content-type", "")
-        body = await off_loop(lambda: shown_body(whole.body, content_type))
+    explanation = await explained(visit.services, project, wanted)
+    row = explanation.delivery
+    rest = await visit.services.reader.read(lambda connection: _rest(connection, project, row))
     return visit.show(
         "delivery.html",
-        row=found.row,
-        connection=found.connection,
-        events=found.events,
-        hidden_events=found.hidden_events,
-        runs=found.runs,
-        headers=sorted(whole.headers.items()) if whole else [],
-        body=body,
-        now=visit.services.clock.now(),
+        row=row,
+        connection=rest.connection,
+        events=_events(explanation.verdicts, rest.runs),
+        note=explanation.note,
+        runs=rest.runs,
+        headers=sorted(rest.whole.headers.items()) if rest.whole else [],
+        body=None if rest.whole is None else await _body(rest.whole),
     )
 
 
-def _find(connection: sa.Connection, project: str, wanted: str) -> _Found:
-    row = store.find(connection, project, wanted)
-    runs = run_queries.page(connection, project, limit=_MOST_RUNS, delivery_id=row["id"])
-    stored = store.events_of(connection, row["id"])
-    names = _names(connection, project, stored[:_MOST_EVENTS])
-    by_cause = {(run["event_uuid"], run["workflow_id"]): run["id"] for run in reversed(runs)}
-    events = tuple(_event(one, names, by_cause) for one in stored[:_MOST_EVENTS])
+def _rest(connection: sa.Connection, project: str, row: Mapping[str, Any]) -> _Rest:
     sender = connections_store.get(connection, row["connection_id"])
-    return _Found(
-        row=row,
-        connection=sender.name if sender is not None and sender.project_id == project else "deleted",
-        events=events,
-        hidden_events=max(0, len(stored) - _MOST_EVENTS),
-        runs=runs,
+    return _Rest(
+        connection="deleted" if sender is None or sender.project_id != project else sender.name,
+        runs=run_queries.page(connection, project, limit=_MOST_RUNS, delivery_id=row["id"]),
         whole=store.load(connection, row["id"]),
     )
 
 
-def _names(connection: sa.Connection, project: str, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The names that the workflows of these verdicts have now; a deleted one has none."""
-    names: dict[str, str] = {}
-    for workflow in {verdict["workflow"] for event in events for verdict in event["verdicts"] or ()}:
-        try:
-            names[workflow] = workflows_store.get(connection, project, workflow).name
-        except NotFound:
-            continue
-    return names
+async def _body(whole: Delivery) -> Shown:
+    content_type = whole.headers.get("content-type", "")
+    return await off_loop(lambda: shown_body(whole.body, content_type))
 
 
-def _event(
-    stored: Mapping[str, Any], names: Mapping[str, str], runs: Mapping[tuple[str, str], str]
-) -> EventShown:
-    verdicts = [
-        VerdictShown(
-            workflow=names.get(verdict["workflow"]) or verdict["workflow"],
-            version=verdict["version"],
-            passed=verdict["passed"],
-            stage=stage_words(verdict["stage"]),
-            reason=verdict["reason"],
-            compared=tuple(compared(one) for one in verdict["compared"]),
-            run=runs.get((stored["uuid"], verdict["workflow"])) if verdict["passed"] else None,
-        )
-        for verdict in stored["verdicts"] or ()
-    ]
-    return EventShown(stored["name"], stored["uuid"], tuple(sorted(verdicts, key=lambda one: not one.passed)))
+def _events(verdicts: Sequence[Told], runs: Sequence[Mapping[str, Any]]) -> list[EventShown]:
+    """The verdicts event by event, in the order in which they came."""
+    # Of several replays the first run is the one that the stored verdict tells of.
+    started = {(run["event_uuid"], run["workflow_id"]): str(run["id"]) for run in runs}
+    grouped: dict[tuple[str, str], list[Told]] = {}
+    for told in verdicts:
+        grouped.setdefault((told.event, told.event_uuid), []).append(told)
+    return [_event(name, uuid, group, started) for (name, uuid), group in grouped.items()]
+
+
+def _event(name: str, uuid: str, group: Sequence[Told], started: Mapping[tuple[str, str], str]) -> EventShown:
+    near = [told for told in group if told.verdict["stage"] not in _ELSEWHERE]
+    near.sort(key=lambda told: not told.verdict["passed"])
+    far = [told for told in group if told.verdict["stage"] in _ELSEWHERE]
+    return EventShown(
+        name,
+        uuid,
+        tuple(_verdict(told, started.get((uuid, told.verdict["workflow"]))) for told in near),
+        tuple(_verdict(told, None) for told in far),
+    )
+
+
+def _verdict(told: Told, run: str | None) -> VerdictShown:
+    verdict = told.verdict
+    return VerdictShown(
+        workflow=told.workflow_name or verdict["workflow"],
+        version=verdict["version"],
+        passed=verdict["passed"],
+        stage=stage_words(verdict["stage"], told.recomputed),
+        reason=verdict["reason"],
+        compared=tuple(compared(one) for one in verdict["compared"]),
+        is_late=told.recomputed,
+        run=run if verdict["passed"] else None,
+    )

@@ -22,7 +22,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
+_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _SPACES = "  "
 
 
@@ -95,19 +95,19 @@ def laid_out_json(document: str, most: int) -> tuple[str, bool]:
 
 def _laid_out(document: str) -> Iterator[str]:
     depth, before = 0, ""
-    for found in _TOKEN.finditer(document):
-        token = found[0]
-        if token in "]}":
+    for found in _PIECE.finditer(document):
+        piece = found[0]
+        if piece in "]}":
             depth -= 1
             if before not in "[{":
                 yield f"\n{_SPACES * depth}"
         elif before and before in "[{":
             yield f"\n{_SPACES * depth}"
-        yield token
-        if token in "[{":
+        yield piece
+        if piece in "[{":
             depth += 1
-        elif token == ",":
+        elif piece == ",":
             yield f"\n{_SPACES * depth}"
-        elif token == ":":
+        elif piece == ":":
             yield " "
-        before = token
+        before = piece

@@ -51,7 +51,12 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    templates.filters |= {"instant": instant, "clock_time": clock_time, "size": words.size_words}
+    templates.filters |= {
+        "instant": instant,
+        "clock_time": clock_time,
+        "size": words.size_words,
+        "sentence": words.sentence,
+    }
     templates.globals |= {"path_of": path_of, "asset": assets.address}
     return templates
 

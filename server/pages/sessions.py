@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from loops.errors import LoopsError, NotAllowed
+from loops.errors import NotAllowed
 from loops.store import connections as store
 from loops.store.connections import TokenRow
 from server.auth import (
@@ -20,7 +20,6 @@ from server.auth import (
 )
 from server.pages.addresses import SIGN_IN, local_path
 from server.pages.rendering import rendered, see_other
-from server.pages.visit import fault_page, refusal_page
 from server.services import Services
 
 log = logging.getLogger("loops.pages")
@@ -66,14 +65,6 @@ class Sessions:
 
     async def sign_in(self, request: web.Request) -> web.Response:
         """POST /sign-in"""
-        try:
-            return await self._sign_in(request)
-        except LoopsError as error:
-            return refusal_page(error, None)
-        except Exception:
-            return fault_page(request, None)
-
-    async def _sign_in(self, request: web.Request) -> web.Response:
         self._check_origin(request)
         if not self._attempts.admit(request.remote or "", self._services.clock.now().timestamp()):
             log.warning("too many attempts to sign in", extra={"address": request.remote})
@@ -118,10 +109,7 @@ class Sessions:
 
     async def sign_out(self, request: web.Request) -> web.Response:
         """POST /sign-out"""
-        try:
-            self._check_origin(request)
-        except NotAllowed as error:
-            return refusal_page(error, None)
+        self._check_origin(request)
         response = see_other(SIGN_IN)
         response.del_cookie(SESSION_COOKIE, path="/")
         return response

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from loops.errors import LoopsError, NotAuthenticated
+from loops.errors import AccessError, LoopsError, NotAuthenticated
 from server.access import principal_of
 from server.auth import ROLES, Principal, Role, require
 from server.pages.addresses import HOME, SIGN_IN, path_of
@@ -18,7 +18,15 @@ from server.services import SERVICES, Services
 log = logging.getLogger("loops.pages")
 
 _RETRY_AFTER = "5"
-_TITLES = {400: "That cannot be read", 403: "Not allowed", 404: "Not found", 409: "Not possible now", 503: "Try again"}
+_TITLES = {
+    400: "That cannot be read",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible now",
+    503: "Not possible now",
+}
+_FAULT = "It is not your doing. What happened is in the log of the service."
+_FAULT_HINT = "look there for the error id {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +49,38 @@ class Visit:
 Handler: TypeAlias = Callable[[Visit], Awaitable[web.Response]]
 RawHandler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
+_WHO = web.RequestKey("who", Principal)
+
 
 def visited(handler: Handler, role: Role = "viewer") -> RawHandler:
     """The handler of a page for those who are signed in and have this role."""
 
-    async def answer(request: web.Request) -> web.Response:
-        who: Principal | None = None
+    async def visit(request: web.Request) -> web.Response:
         try:
-            who = await principal_of(request)
-            require(who, role)
-            return await handler(Visit(request, request.app[SERVICES], who))
+            who = request[_WHO] = await principal_of(request)
         except NotAuthenticated:
             return see_other(_sign_in_from(request))
+        require(who, role)
+        return await handler(Visit(request, request.app[SERVICES], who))
+
+    return answered(visit)
+
+
+def answered(handler: RawHandler) -> RawHandler:
+    """The handler with every failure made into a page."""
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
         except LoopsError as error:
-            return refusal_page(error, who)
+            return _refusal_page(request, error)
         except web.HTTPException as error:
-            return rendered("error.html", error.status, who=who, title=error.reason, message="", hint="")
+            return _error_page(request, error.status, error.reason)
         except Exception:
-            return fault_page(request, who)
+            # The page says nothing of what went wrong; its id leads to the log.
+            error_id = secrets.token_hex(6)
+            log.exception("a page failed", extra={"error_id": error_id, "path": request.path})
+            return _error_page(request, 500, "Something went wrong here", _FAULT, _FAULT_HINT.format(error_id))
 
     return answer
 
@@ -69,36 +91,25 @@ def _sign_in_from(request: web.Request) -> str:
     return path_of(SIGN_IN.strip("/"), next=None if wanted in {"/", HOME} else wanted)
 
 
-def refusal_page(error: LoopsError, who: Principal | None) -> web.Response:
+def _refusal_page(request: web.Request, error: LoopsError) -> web.Response:
     """What was refused on purpose, with what mends it."""
     status = error.http_status
-    title = _TITLES.get(status, "This did not work")
-    page = rendered("error.html", status, who=who, title=title, message=error.message, hint=error.hint)
-    if status == 503:
+    if status >= 500:
+        log.warning("a page was refused: %s", error.message, extra={"path": request.path})
+    page = _error_page(request, status, _TITLES.get(status, "This did not work"), error.message, error.hint)
+    if error.retryable:
         page.headers["Retry-After"] = _RETRY_AFTER
     return page
 
 
-def fault_page(request: web.Request, who: Principal | None) -> web.Response:
-    """What nobody expected, while it is handled: an id that leads to the log, and nothing of what went wrong."""
-    number = secrets.token_hex(6)
-    log.exception("a page failed", extra={"error_id": number, "path": request.path})
-    return rendered(
-        "error.html",
-        500,
-        who=who,
-        title="Something went wrong here",
-        message="It is not your doing. What happened is in the log of the service.",
-        hint=f"look there for the error id {number}",
-    )
+def _error_page(request: web.Request, status: int, title: str, message: str = "", hint: str = "") -> web.Response:
+    return rendered("error.html", status, who=request.get(_WHO), title=title, message=message, hint=hint)
 
 
 async def not_found(request: web.Request) -> web.Response:
     """Any path that leads nowhere; it says so to everybody."""
-    who: Principal | None = None
     try:
-        who = await principal_of(request)
-    except LoopsError:
-        who = None
-    message = "No page has this address."
-    return rendered("error.html", 404, who=who, title=_TITLES[404], message=message, hint="")
+        request[_WHO] = await principal_of(request)
+    except AccessError:
+        log.debug("nothing there, and nobody signed in")
+    return _error_page(request, 404, _TITLES[404], "No page has this address.")

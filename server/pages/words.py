@@ -27,9 +27,16 @@ _STARTS = {"schedule": "On a schedule", "manual": "By hand", "webhook": "A reque
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
-def stage_words(stage: str) -> str:
-    """Where a verdict was given, for people."""
+def stage_words(stage: str, recomputed: bool = False) -> str:
+    """Where a verdict was given, for people. One that was worked out afterwards started nothing."""
+    if stage == "start" and recomputed:
+        return "would start a run"
     return _STAGES.get(stage, stage.replace("_", " "))
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its head; the rest of it as it is."""
+    return text[:1].upper() + text[1:]
 
 
 def span_words(seconds: float) -> str:

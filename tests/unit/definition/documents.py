@@ -5,8 +5,6 @@ from typing import Any
 
 Document = dict[str, Any]
 
-PROPERTY_KEYS = ("key", "value", "operator", "type")
-
 
 def only(key: str, *values: str) -> Document:
     return {"key": key, "value": list(values), "operator": "exact", "type": "event"}

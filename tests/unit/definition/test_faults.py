@@ -46,7 +46,7 @@ ONE_FAULT = [
     ("trigger_masking", {"hash": "a", "ttl": True}, "trigger_masking.ttl", "must be a whole number, not true"),
     ("trigger_masking", {"hash": "a", "ttl": "60"}, "trigger_masking.ttl", 'must be a whole number, not the text "60"'),
     ("trigger_masking", {"hash": "a", "threshold": -1}, "trigger_masking.threshold", "allowed: 0 to 1000000"),
-    ("trigger_masking", {"hash": "{event.", "ttl": 60}, "trigger_masking.hash", ""),
+    ("trigger_masking", {"hash": "{event.", "ttl": 60}, "trigger_masking.hash", "nothing closes"),
     ("trigger_masking", {"hash": "{variables.a}"}, "trigger_masking.hash", "variables is not available"),
     # actions
     ("actions.1", "create_task", "actions[1]", "must be an object"),

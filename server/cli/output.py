@@ -1,0 +1,97 @@
+"""What commands print: tables for people, JSON for programs, errors on standard error.
+
+Text that came from outside is printed with its control characters escaped, so that it cannot act on a terminal.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from loops.errors import ConfigError, DefinitionError, Fault, LoopsError
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_NARROWEST = 60
+
+
+def show(args: argparse.Namespace, value: object, people: Callable[[], None]) -> None:
+    """Print JSON where --json asks for it, else what is for people."""
+    if args.json:
+        print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))
+    else:
+        people()
+
+
+def show_list(args: argparse.Namespace, listed: Mapping[str, Any], columns: Sequence[str], row: Callable[[Mapping[str, Any]], Sequence[object]], none: str) -> None:  # fmt: skip
+    """Print a list of the API; `none` where there is nothing."""
+
+    def people() -> None:
+        items = listed["items"]
+        table(columns, [row(item) for item in items], none)
+        if listed["next"]:
+            say(f"\nmore: --cursor {listed['next']}")
+
+    show(args, listed, people)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], none: str) -> None:
+    """Print aligned columns; on a terminal a line is cut at its width."""
+    if not rows:
+        print(none)
+        return
+    cells = [list(columns), *([plain(value) for value in row] for row in rows)]
+    widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
+    most = max(shutil.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else None
+    for line in cells:
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        print(text if most is None or len(text) <= most else text[: most - 1] + "…")
+
+
+def say(text: str = "") -> None:
+    """A line for people."""
+    print(text)
+
+
+def plain(value: object) -> str:
+    """A value as one line of text."""
+    text = "" if value is None else str(value)
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+
+
+def when(instant: str | None) -> str:
+    """An instant of the API, in this machine's time zone."""
+    if instant is None:
+        return ""
+    return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def took(begun: str | None, ended: str | None) -> str:
+    """The time between two instants."""
+    if begun is None or ended is None:
+        return ""
+    seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
+    return f"{seconds:.2f} s" if seconds < 60 else f"{seconds / 60:.1f} min"
+
+
+def complain(error: LoopsError) -> None:
+    """Print an error, each of its faults on a line of its own."""
+    if isinstance(error, ConfigError | DefinitionError):
+        for fault in error.faults:
+            complain_of(fault)
+        return
+    for line in error.message.splitlines() or [""]:
+        print(f"error: {plain(line)}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {plain(error.hint)}", file=sys.stderr)
+
+
+def complain_of(fault: Fault, word: str = "error") -> None:
+    """Print one fault or warning."""
+    place = f"{plain(fault.path)}: " if fault.path else ""
+    print(f"{word}: {place}{plain(fault.message)}", file=sys.stderr)
+    if fault.hint:
+        print(f"hint: {plain(fault.hint)}", file=sys.stderr)

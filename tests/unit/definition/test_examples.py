@@ -1,0 +1,35 @@
+"""The loops that come with the service are accepted as they stand."""
+
+from pathlib import Path
+
+import pytest
+
+import config
+from loops.definition import compile_workflow, export_workflow, parse_workflow, read_documents, to_yaml
+
+EXAMPLES = sorted((Path(config.__file__).parent / "examples").iterdir())
+
+
+def test_there_are_examples():
+    assert {"github-issue-log.yaml", "github-push-delay.yaml", "loop-triage.json"} <= {path.name for path in EXAMPLES}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_a_workflow_without_a_warning(path):
+    for document in read_documents(path.read_text("utf-8"), path.name):
+        workflow = parse_workflow(document)
+
+        assert workflow.warnings == ()
+        assert compile_workflow(workflow).sources
+        assert export_workflow(workflow) == document
+        assert read_documents(to_yaml(document)) == [document]
+
+
+def test_the_issue_example_writes_what_was_opened():
+    path = next(path for path in EXAMPLES if path.name == "github-issue-log.yaml")
+    (document,) = read_documents(path.read_text("utf-8"), path.name)
+    scope = {"event": {"properties": {"sender": "ada", "number": 7, "title": "It breaks"}}}
+
+    rendered = compile_workflow(parse_workflow(document)).render("log", scope)
+
+    assert rendered == {"text": "ada opened issue 7: It breaks", "level": "info"}

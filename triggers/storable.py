@@ -1,0 +1,31 @@
+"""Text that every store can hold. Lone surrogates and NUL become U+FFFD: SQLite, Postgres or UTF-8 refuse them."""
+
+import re
+
+from loops.event import JsonValue
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def storable_text(text: str) -> str:
+    """The text itself, or a copy with U+FFFD for each character that cannot be stored."""
+    if "\0" not in text:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return _NOT_STORABLE.sub(_REPLACEMENT, text)
+
+
+def storable(value: JsonValue) -> JsonValue:
+    """A copy of the value with every text in it, keys too, made storable."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    if isinstance(value, dict):
+        return {storable_text(key): storable(item) for key, item in value.items()}
+    return value
