@@ -12,6 +12,7 @@ from loops.store.columns import to_micros
 from loops.store.ids import new_id
 from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source
+from triggers.storable import storable_text
 
 _KEPT_HEADERS = ("content-type", "user-agent")
 _KEPT_PREFIXES = ("x-github-", "x-slack-", "webhook-")
@@ -78,9 +79,9 @@ class Intake:
             project_id=connection.project_id,
             connection_id=connection.id,
             source=source.name,
-            key=arrival.key,
-            name=arrival.name,
-            subject=arrival.subject,
+            key=storable_text(arrival.key),
+            name=storable_text(arrival.name),
+            subject=None if arrival.subject is None else storable_text(arrival.subject),
             received_at=to_micros(self._clock.now()),
             verified=arrival.verified,
             status="accepted" if arrival.ignored is None else "ignored",

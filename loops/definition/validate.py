@@ -87,6 +87,9 @@ def _inspect_branches(graph: _Graph, findings: Findings) -> None:
         taken: dict[tuple[str, int | None], int] = {}
         for index, edge in leaving:
             path = f"edges[{index}]"
+            if node.ends:
+                findings.warn(path, f'is never followed: "{shown(source)}" ends the run', "remove it")
+                continue
             if edge.type == "branch" and node.slots is not None:
                 _inspect_slot(node, edge, path, findings)
             first = taken.setdefault((edge.type, edge.index), index)
@@ -141,10 +144,13 @@ def _inspect_cycles(graph: _Graph, findings: Findings) -> None:
 
 
 def _inspect_reach(graph: _Graph, trigger: Node, findings: Findings) -> None:
+    """A run that stops where no edge leaves would look like one that was forgotten, so its end must be said: whatever
+    is reached goes on, or is of a type that ends the run."""
     reached = {trigger.id}
     waiting = [trigger.id]
     while waiting:
-        for _, edge in graph.leaving.get(waiting.pop(), ()):
+        name = waiting.pop()
+        for _, edge in () if graph.nodes[name].ends else graph.leaving.get(name, ()):
             if edge.target not in reached:
                 reached.add(edge.target)
                 waiting.append(edge.target)

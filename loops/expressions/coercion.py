@@ -55,9 +55,9 @@ def contains(container: HogValue, item: HogValue) -> bool:
         return to_text(item) in container
     if isinstance(container, Mapping):
         return isinstance(item, str) and item in container
-    if not isinstance(container, Sequence) or item not in container:
+    if not isinstance(container, Sequence) or is_container(item) or item not in container:
         return False
-    # Python finds 1 where true was asked for, and a list where an equal one was.
+    # Python finds 1 where true was asked for.
     return item is None or isinstance(item, str) or any(same(member, item) for member in container)
 
 

@@ -1,5 +1,7 @@
 """Opening the database that a URL names: migrated, with its writer and its reader."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -58,6 +60,19 @@ def engine_for(url: str) -> sa.Engine:
     return postgres.connect(url)
 
 
+@contextmanager
+def looking_into(url: str) -> Iterator[sa.Connection]:
+    """A connection that only reads, to a database of whatever release; an SQLite file must be there."""
+    engine = sqlite.connect(url, synchronous="NORMAL", begin="DEFERRED") if is_sqlite(url) else postgres.connect(url)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except DBAPIError as error:
+        raise _cannot_open(error) from error
+    finally:
+        engine.dispose()
+
+
 def migrate(url: str) -> str:
     """Bring the schema to this release's revision and return it.
 
@@ -70,19 +85,22 @@ def migrate(url: str) -> str:
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             return _upgrade(connection)
     except DBAPIError as error:
-        first = str(error.orig).splitlines()[0]
-        raise StoreBusy(f"cannot open the database: {first}", hint="check LOOPS_DATABASE_URL") from error
+        raise _cannot_open(error) from error
     finally:
         engine.dispose()
 
 
+def _cannot_open(error: DBAPIError) -> StoreBusy:
+    first = str(error.orig).splitlines()[0]
+    return StoreBusy(f"cannot open the database: {first}", hint="check LOOPS_DATABASE_URL")
+
+
 def _upgrade(connection: sa.Connection) -> str:
-    config = Config()
-    config.set_main_option("script_location", "loops.store:migrations")
+    config = _config()
     config.attributes["connection"] = connection
     scripts = ScriptDirectory.from_config(config)
     head = scripts.get_current_head() or ""
-    current = _current(connection)
+    current = current_schema(connection)
     if current is not None and current not in {script.revision for script in scripts.walk_revisions()}:
         raise StoreError(
             f"the database has schema {current}, which this release does not know",
@@ -94,7 +112,19 @@ def _upgrade(connection: sa.Connection) -> str:
     return head
 
 
-def _current(connection: sa.Connection) -> str | None:
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "loops.store:migrations")
+    return config
+
+
+def wanted_schema() -> str:
+    """The revision of this release."""
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def current_schema(connection: sa.Connection) -> str | None:
+    """The revision of a database; None where it has no tables of ours."""
     if not sa.inspect(connection).has_table("loops_schema"):
         return None
     found: str | None = connection.execute(sa.text("SELECT version_num FROM loops_schema")).scalar()

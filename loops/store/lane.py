@@ -38,7 +38,11 @@ class Waiting:
 
 
 class Transact(Protocol):
-    """Writes one group: fills `result` or `error` of each, commits, and raises if nothing was committed."""
+    """Writes one group: fills `result` or `error` of each, commits, and raises if nothing was committed.
+
+    Raises StoreBusy when the database cannot work, whoever is in the group, and anything else for what one of them
+    brought with it.
+    """
 
     def __call__(self, rows: list[Waiting], closures: list[Waiting]) -> None: ...
 
@@ -91,12 +95,16 @@ class Lane:
         return result
 
     def _put(self, **what: Any) -> "asyncio.Future[Any]":  # noqa: ANN401
-        if self._closed:
-            raise StoreBusy("the store is closed: this process is stopping", hint="send the request again")
+        self.check_open()
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._queue.put(Waiting(loop, future, **what))
         return future
+
+    def check_open(self) -> None:
+        """Raises StoreBusy once the lane has been closed."""
+        if self._closed:
+            raise StoreBusy("the store is closed: this process is stopping", hint="send the request again")
 
     async def aclose(self) -> None:
         """Finish what waits, then end the thread."""
@@ -127,10 +135,23 @@ class Lane:
         self._close()
 
     def _group(self, rows: list[Waiting], closures: list[Waiting]) -> None:
-        everyone = rows + closures
+        if self._written(rows, closures) or len(rows) + len(closures) == 1:
+            settle(rows + closures)
+            return
+        for one in rows:  # who cannot be stored must not keep the others from it
+            self._written([one], [])
+        for one in closures:
+            self._written([], [one])
+        settle(rows + closures)
+
+    def _written(self, rows: list[Waiting], closures: list[Waiting]) -> bool:
+        """Write a group; False when it has to be written one by one, to see whose fault it is."""
+        for one in rows + closures:
+            one.error = None
         try:
             self._transact(rows, closures)
         except BaseException as error:  # noqa: BLE001 - it travels to every caller, who must not wait for ever
-            for one in everyone:
+            for one in rows + closures:
                 one.error = error
-        settle(everyone)
+            return isinstance(error, StoreBusy)
+        return True

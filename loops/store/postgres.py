@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, accepted_values
 from loops.store.lane import Lane, Waiting
-from loops.store.sqlite import busy
+from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
 
 T = TypeVar("T")
@@ -41,18 +41,26 @@ _KNOWN = (
     "JOIN unnest(%s::int[], %s::text[]) AS u(connection_id, key) USING (connection_id, key)"
 )
 _EPOCH_AT = COLUMNS.index("epoch")
+# A sender waits ten seconds for its answer: one that cannot be had is better known sooner.
+_CONNECT_SECONDS = "5"
 
 
 def connect(url: str, **options: Any) -> sa.Engine:  # noqa: ANN401
     """An engine that checks a pooled connection before it hands it out."""
-    return sa.create_engine(url, pool_pre_ping=True, **options)
+    # Values are not for logs and error messages: they may hold what people wrote.
+    return sa.create_engine(_patient(url), pool_pre_ping=True, hide_parameters=True, **options)
+
+
+def _patient(url: str) -> sa.URL:
+    made = sa.make_url(url)
+    return made if "connect_timeout" in made.query else made.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
 
 
 class PostgresWriter:
     """The Writer on Postgres."""
 
     def __init__(self, url: str, *, threads: int = 8) -> None:
-        self._url = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        self._url = _patient(url).set(drivername="postgresql").render_as_string(hide_password=False)
         self._accepting: psycopg.Connection[Any] | None = None
         self._lane = Lane("loops-accept", self._transact, close=self._close)
         self._engine = connect(url, pool_size=threads, max_overflow=0)
@@ -70,14 +78,17 @@ class PostgresWriter:
 
     async def run(self, fn: Callable[[sa.Connection], T]) -> T:
         """See Writer.run."""
+        self._lane.check_open()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, fn)
 
     def _run(self, fn: Callable[[sa.Connection], T]) -> T:
         try:
             with self._engine.begin() as connection:
                 result = fn(connection)
-        except (OperationalError, InterfaceError) as error:
-            raise busy(error) from error
+        except DBAPIError as error:
+            if is_outage(error):
+                raise busy(error) from error
+            raise
         self.transactions += 1
         return result
 
@@ -90,18 +101,27 @@ class PostgresWriter:
     def _close(self) -> None:
         if self._accepting is not None:
             self._accepting.close()
+            self._accepting = None
 
-    def _transact(self, rows: list[Waiting], closures: list[Waiting]) -> None:  # noqa: ARG002
+    def _transact(self, rows: list[Waiting], closures: list[Waiting]) -> None:
+        kept = self._accepting
         try:
-            if self._accepting is None or self._accepting.closed:
-                self._accepting = psycopg.connect(self._url)
-            with self._accepting.transaction(), self._accepting.cursor() as cursor:
-                self._accept(cursor, rows)
-            self.transactions += 1
-        except psycopg.Error as error:
-            if self._accepting is not None:
-                self._accepting.close()
-            raise busy(error) from error
+            self._group(rows)
+        except (psycopg.Error, ValueError, OverflowError) as error:
+            if not is_outage(error):
+                raise unstorable(error) from error
+            self._close()
+            if kept is None:
+                raise busy(error) from error
+            # The connection had been opened for an earlier group, and may have been lost long ago: once more.
+            self._transact(rows, closures)
+
+    def _group(self, rows: list[Waiting]) -> None:
+        if self._accepting is None:
+            self._accepting = psycopg.connect(self._url)
+        with self._accepting.transaction(), self._accepting.cursor() as cursor:
+            self._accept(cursor, rows)
+        self.transactions += 1
 
     def _accept(self, cursor: "psycopg.Cursor[Any]", rows: list[Waiting]) -> None:
         deliveries = [one.row for one in rows if one.row is not None]
@@ -115,15 +135,17 @@ class PostgresWriter:
             cursor.execute(_KNOWN, ([row.connection_id for row in missing], [row.key for row in missing]))
             known = {(found[0], found[1]): found[2] for found in cursor.fetchall()}
         for one, row in zip(rows, deliveries, strict=True):
-            new = row.id in fresh
-            one.result = Receipt(row.id if new else known[row.connection_id, row.key], new=new)
+            there = row.id if row.id in fresh else known[row.connection_id, row.key]
+            one.result = Receipt(there, new=there == row.id)  # known as itself: a commit whose answer was lost
 
 
 class PostgresReader:
     """The Reader on Postgres."""
 
     def __init__(self, url: str, *, threads: int = 4) -> None:
-        self._engine = connect(url, pool_size=threads, max_overflow=0, execution_options={"postgresql_readonly": True})
+        # One snapshot a transaction, however many statements it reads with.
+        snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        self._engine = connect(url, pool_size=threads, max_overflow=0, execution_options=snapshot)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-reader")
 
     async def read(self, fn: Callable[[sa.Connection], T]) -> T:
@@ -135,7 +157,9 @@ class PostgresReader:
             with self._engine.connect() as connection:
                 return fn(connection)
         except DBAPIError as error:
-            raise busy(error) from error
+            if is_outage(error):
+                raise busy(error) from error
+            raise
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from loops.errors import StoreBusy
 from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, accepted_values
 from loops.store.lane import Lane, Waiting
+from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
 
 T = TypeVar("T")
@@ -43,7 +43,8 @@ def connect(
     `begin` says when a transaction takes the write lock: IMMEDIATE at its start, for reading before writing; "at
     write" with its first write, as the durable engine expects; DEFERRED never, on a connection that cannot write.
     """
-    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, **options)
+    # Values are not for logs and error messages: they may hold what people wrote.
+    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True, **options)
 
     @sa.event.listens_for(engine, "connect")
     def prepare(raw: Any, _record: Any) -> None:  # noqa: ANN401
@@ -118,7 +119,9 @@ class SqliteWriter:
                     if waiting.fn is not None:
                         run_closure(self._connection, waiting, waiting.fn)
             self.transactions += 1
-        except (DBAPIError, sqlite3.Error) as error:
+        except (DBAPIError, sqlite3.Error, ValueError, OverflowError) as error:
+            if not is_outage(error):
+                raise unstorable(error) from error
             self._reset()
             raise busy(error) from error
 
@@ -148,21 +151,15 @@ def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Co
     try:
         waiting.result = fn(connection)
     except DBAPIError as error:
-        savepoint.rollback()
-        if isinstance(error.orig, sqlite3.OperationalError):
+        if is_outage(error):
             raise
+        savepoint.rollback()
         waiting.error = error
     except BaseException as error:  # noqa: BLE001 - it travels to the caller
         savepoint.rollback()
         waiting.error = error
     else:
         savepoint.commit()
-
-
-def busy(error: Exception) -> StoreBusy:
-    """What a caller is told when the database could not write."""
-    first = str(getattr(error, "orig", error)).splitlines()[0]
-    return StoreBusy(f"the database cannot write now: {first}", hint="check its disk and log, then send it again")
 
 
 class SqliteReader:
@@ -181,7 +178,9 @@ class SqliteReader:
             with self._engine.connect() as connection:
                 return fn(connection)
         except DBAPIError as error:
-            raise busy(error) from error
+            if is_outage(error):
+                raise busy(error) from error
+            raise
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""

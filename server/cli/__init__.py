@@ -4,6 +4,11 @@ Every command speaks to the REST API, of a running service or, when none answers
 commands import what they need inside their functions, so that help comes at once.
 """
 
-from server.cli.entry import main
+from collections.abc import Sequence
 
-__all__ = ["main"]
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 done, 1 failed, 2 wrong usage."""
+    from server.cli.entry import run
+
+    return run(argv)

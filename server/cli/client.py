@@ -37,8 +37,14 @@ class Client:
     """Calls the API of one project. Raises what the service answered, or ExternalError where it did not answer."""
 
     def __init__(
-        self, connect: Callable[[], http.client.HTTPConnection], place: str, project: str, *, base: str = "", token: str = ""
-    ) -> None:  # fmt: skip
+        self,
+        connect: Callable[[], http.client.HTTPConnection],
+        place: str,
+        project: str,
+        *,
+        base: str = "",
+        token: str = "",
+    ) -> None:
         self._connect = connect
         self._place = place
         self._base = base

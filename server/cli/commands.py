@@ -35,7 +35,9 @@ def add_places(parser: argparse.ArgumentParser, default: str | None, *, reaches:
     """Where the settings and the service are. With SUPPRESS as default, what stood before the command stays."""
     parser.add_argument("--config", metavar="FILE", default=default, help="settings file (default: ./loops.toml)")
     if reaches:
-        parser.add_argument("--url", default=default, help="running service to use, with LOOPS_TOKEN (default: LOOPS_URL)")
+        parser.add_argument(
+            "--url", default=default, help="running service to use, with LOOPS_TOKEN (default: LOOPS_URL)"
+        )
         parser.add_argument("--project", default=default, help="project to work in (default: default)")
 
 

@@ -7,8 +7,8 @@ from server.cli.output import complain
 from server.cli.parser import build_parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 1 failed, 2 wrong usage."""
+def run(argv: Sequence[str] | None = None) -> int:
+    """See server.cli.main."""
     try:
         args = build_parser().parse_args(argv)
     except SystemExit as over:  # argparse has said what is wrong, or shown its help

@@ -26,7 +26,13 @@ def show(args: argparse.Namespace, value: object, people: Callable[[], None]) ->
         people()
 
 
-def show_list(args: argparse.Namespace, listed: Mapping[str, Any], columns: Sequence[str], row: Callable[[Mapping[str, Any]], Sequence[object]], none: str) -> None:  # fmt: skip
+def show_list(
+    args: argparse.Namespace,
+    listed: Mapping[str, Any],
+    columns: Sequence[str],
+    row: Callable[[Mapping[str, Any]], Sequence[object]],
+    none: str,
+) -> None:
     """Print a list of the API; `none` where there is nothing."""
 
     def people() -> None:

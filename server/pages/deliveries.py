@@ -21,14 +21,11 @@ from server.pages.words import Compared, compared, stage_words
 PAGE = 50
 STATUSES = ("accepted", "dispatched", "ignored", "quarantined")
 _MOST_RUNS = 200
-# Where a loop that listens to something else is stopped: true of most loops, and seldom what is looked for.
-_ELSEWHERE = frozenset({"project", "trigger"})
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictShown:
-    """What was decided about one loop. `run` leads to the run that it started; `is_late` when it was worked out for
-    this page and not at the time."""
+    """What was decided about one loop. `run` leads to the run that it started."""
 
     workflow: str
     version: int
@@ -36,19 +33,21 @@ class VerdictShown:
     stage: str
     reason: str
     compared: tuple[Compared, ...]
-    is_late: bool
     run: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class EventShown:
-    """One event of a delivery and the loops that it was held against: first those that started, and apart those that
-    listen to something else. Without a name it stands for the whole delivery."""
+    """One event of a delivery, without a name the whole delivery.
+
+    `verdicts` are those of the time, the loops that started first. `others` are worked out for the page: loops that
+    did not come near, which most loops do not.
+    """
 
     name: str
     uuid: str
     verdicts: tuple[VerdictShown, ...]
-    elsewhere: tuple[VerdictShown, ...]
+    others: tuple[VerdictShown, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ async def list_deliveries(visit: Visit) -> web.Response:
         older=older,
         connections=[one for one in connections if one.kind in visit.services.sources],
         names={one.id: one.name for one in connections},
-        public_url=visit.services.settings.public_url,
+        public_url=visit.services.public_url(),
     )
 
 
@@ -129,14 +128,13 @@ def _events(verdicts: Sequence[Told], runs: Sequence[Mapping[str, Any]]) -> list
 
 
 def _event(name: str, uuid: str, group: Sequence[Told], started: Mapping[tuple[str, str], str]) -> EventShown:
-    near = [told for told in group if told.verdict["stage"] not in _ELSEWHERE]
-    near.sort(key=lambda told: not told.verdict["passed"])
-    far = [told for told in group if told.verdict["stage"] in _ELSEWHERE]
+    stored = [told for told in group if not told.recomputed]
+    stored.sort(key=lambda told: not told.verdict["passed"])
     return EventShown(
         name,
         uuid,
-        tuple(_verdict(told, started.get((uuid, told.verdict["workflow"]))) for told in near),
-        tuple(_verdict(told, None) for told in far),
+        tuple(_verdict(told, started.get((uuid, told.verdict["workflow"]))) for told in stored),
+        tuple(_verdict(told, None) for told in group if told.recomputed),
     )
 
 
@@ -149,6 +147,5 @@ def _verdict(told: Told, run: str | None) -> VerdictShown:
         stage=stage_words(verdict["stage"], told.recomputed),
         reason=verdict["reason"],
         compared=tuple(compared(one) for one in verdict["compared"]),
-        is_late=told.recomputed,
         run=run if verdict["passed"] else None,
     )

@@ -82,7 +82,7 @@ class Sessions:
         return response
 
     def _check_origin(self, request: web.Request) -> None:
-        if not same_origin(request.headers, self._services.settings.public_url, request.host):
+        if not same_origin(request.headers, self._services.public_url(), request.host):
             raise NotAllowed(
                 "this was not sent from a page of this service",
                 hint="open the sign-in page at its own address; LOOPS_PUBLIC_URL must be that address behind a proxy",
@@ -104,7 +104,7 @@ class Sessions:
             path="/",
             httponly=True,
             samesite="Lax",
-            secure=self._services.settings.public_url.startswith("https:"),
+            secure=self._services.public_url().startswith("https:"),
         )
 
     async def sign_out(self, request: web.Request) -> web.Response:

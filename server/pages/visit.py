@@ -25,8 +25,7 @@ _TITLES = {
     409: "Not possible now",
     503: "Not possible now",
 }
-_FAULT = "It is not your doing. What happened is in the log of the service."
-_FAULT_HINT = "look there for the error id {}"
+_FAULT = "It is not your doing. The log of the service tells what happened, under the error id {}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def answered(handler: RawHandler) -> RawHandler:
             # The page says nothing of what went wrong; its id leads to the log.
             error_id = secrets.token_hex(6)
             log.exception("a page failed", extra={"error_id": error_id, "path": request.path})
-            return _error_page(request, 500, "Something went wrong here", _FAULT, _FAULT_HINT.format(error_id))
+            return _error_page(request, 500, "Something went wrong here", _FAULT.format(error_id))
 
     return answer
 

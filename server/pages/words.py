@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from loops.event import JsonValue
-from loops.filters.operators import OPERATORS, shown
+from loops.filters.operators import OPERATORS, each, shown
 
 _STAGES = {
     "start": "started a run",
@@ -120,10 +120,19 @@ def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
     properties = [*_mappings(filters.get("properties"))]
     for event in events:
         properties += _mappings(event.get("properties"))
+    kind = " or ".join(names) or "Any event"
+    types = [one for one in properties if _names_types(one)]
+    if len(types) == 1:
+        kind = f"{kind}: {' or '.join(str(value) for value in each(types[0].get('value')))}"
+        properties.remove(types[0])
     conditions = tuple(
         (str(one.get("key")), wanted_words(str(one.get("operator") or "exact"), one.get("value"))) for one in properties
     )
-    return TriggerWords(" or ".join(names) or "Any event", conditions)
+    return TriggerWords(kind, conditions)
+
+
+def _names_types(filtered: Mapping[str, Any]) -> bool:
+    return filtered.get("key") == "event_type" and filtered.get("operator") in {None, "exact"}
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

@@ -14,22 +14,30 @@ from triggers.json_body import check_nesting, tolerant_object, too_nested
 
 
 class Account(msgspec.Struct, gc=False):
+    """A user, an organization or a bot."""
+
     login: str | None = None
     id: int | None = None
     type: str | None = None
 
 
 class Repository(msgspec.Struct, gc=False):
+    """`private` also where it is internal."""
+
     id: int | None = None
     full_name: str | None = None
     private: bool | None = None
 
 
 class Installation(msgspec.Struct, gc=False):
+    """Of an app."""
+
     id: int | None = None
 
 
 class Head(msgspec.Struct, gc=False):
+    """A pull request's source branch."""
+
     ref: str | None = None
 
 
@@ -52,6 +60,8 @@ class Subject(msgspec.Struct, gc=False):
 
 
 class Payload(msgspec.Struct, gc=False):
+    """What is read of a delivery, whatever its event; the first of the subjects says what it is about."""
+
     action: str | None = None
     repository: Repository | None = None
     sender: Account | None = None

@@ -21,7 +21,7 @@ def verify(header: str | None, body: bytes, secret: str) -> None:
     if not header:
         raise SignatureInvalid(
             "the header X-Hub-Signature-256 is missing",
-            hint="set the connection's secret in the webhook's settings on GitHub; X-Hub-Signature (SHA-1) is not taken",
+            hint="set the secret in the webhook's settings on GitHub; X-Hub-Signature (SHA-1) is not taken",
         )
     given = header.encode("utf-8", "surrogatepass")  # bytes, as text that is not ASCII cannot be compared safely
     wanted = _PREFIX + hmac.digest(secret.encode(), body, "sha256").hex().encode()

@@ -1,7 +1,13 @@
-"""Workflows in the shapes that people send them in, as JSON values."""
+"""Workflows in the shapes that people send them in, as JSON values, and what comes of them."""
 
 import copy
+import itertools
 from typing import Any
+
+import pytest
+
+from loops.definition import compile_workflow, export_workflow, parse_workflow
+from loops.errors import DefinitionError, Fault
 
 Document = dict[str, Any]
 
@@ -100,7 +106,7 @@ def loop(trigger: str = "github", notify: str = "slack", *, structured: bool = F
         outputs.append({"key": "duplicates", "result_path": "output.duplicates"})
         variables.append({"key": "severity", "type": "string", "default": "unknown"})
         variables.append({"key": "duplicates", "type": "number", "default": "0"})
-    actions = [
+    actions: list[Document | None] = [
         {"id": "trigger", "name": "Trigger", "type": "trigger", "config": TRIGGERS[trigger]},
         {
             "id": "create_task",
@@ -131,7 +137,7 @@ def loop(trigger: str = "github", notify: str = "slack", *, structured: bool = F
         "exit_condition": "exit_only_at_end",
         "variables": variables,
         "actions": present,
-        "edges": [edge(str(a["id"]), str(b["id"])) for a, b in zip(present, present[1:], strict=False)],
+        "edges": [edge(a["id"], b["id"]) for a, b in itertools.pairwise(present)],
     }
     return copy.deepcopy(document)
 
@@ -183,3 +189,21 @@ def without(document: Document, path: str) -> Document:
     parent = at(copied, holder)
     del parent[int(last) if isinstance(parent, list) else last]
     return copied
+
+
+def parsed(document: Any) -> Any:
+    return parse_workflow(document)
+
+
+def compiled_of(document: Any) -> Any:
+    return compile_workflow(parse_workflow(document))
+
+
+def exported_from(workflow: Any) -> Any:
+    return export_workflow(workflow)
+
+
+def faults_of(document: Any) -> list[Fault]:
+    with pytest.raises(DefinitionError) as refused:
+        parse_workflow(document)
+    return list(refused.value.faults)

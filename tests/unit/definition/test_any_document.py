@@ -18,10 +18,9 @@ DOCUMENTS = [
     with_email(html="<p>{{ event.properties.title }}</p>"),
     {**loop("event"), "trigger_masking": {"hash": "{person.id}", "ttl": 3600, "threshold": 3}},
 ]
-WORDS = st.sampled_from(
-    ["", " ", "id", "type", "value", "continue", "branch", "trigger", "exit", "function", "delay", "5m", "exact"]
-    + ["{variables.a}", "{event.properties.a}", "{{ person.name }}", "{", "}}", "a|b", "acme/widgets", "$scheduled", "\0"]
-)
+KEYS = ["", " ", "id", "type", "value", "continue", "branch", "trigger", "exit", "function", "delay", "5m", "exact"]
+TEXTS = ["{variables.a}", "{event.properties.a}", "{{ person.name }}", "{", "}}", "a|b", "acme/widgets", "\0"]
+WORDS = st.sampled_from([*KEYS, *TEXTS])
 SCALARS = st.none() | st.booleans() | st.integers(-2, 10**20) | st.floats() | WORDS | st.text(max_size=8)
 VALUES = st.recursive(
     SCALARS,
@@ -56,51 +55,57 @@ def damaged(draw: st.DrawFn) -> Any:
     return holder["document"]
 
 
+def refusal(document: Any) -> DefinitionError | None:
+    try:
+        parse_workflow(document)
+    except DefinitionError as error:
+        return error
+    return None
+
+
 @settings(max_examples=400)
 @given(damaged())
 def test_a_damaged_document_is_refused_with_faults_or_accepted_and_exported_equal(document):
     before = copy.deepcopy(document)
-    try:
-        workflow = parse_workflow(document)
-    except DefinitionError as error:
-        assert error.faults
-        assert all(fault.message for fault in error.faults)
-    else:
-        compile_workflow(workflow)
-        exported = export_workflow(workflow)
-        assert {key: before[key] for key in exported} == exported
-        assert parse_workflow(exported).actions == workflow.actions
+
+    refused = refusal(document)
+
     assert repr(document) == repr(before)
+    if refused is not None:
+        assert refused.faults
+        assert all(fault.message for fault in refused.faults)
+        return
+    workflow = parse_workflow(document)
+    compile_workflow(workflow)
+    exported = export_workflow(workflow)
+    assert exported == {key: before[key] for key in exported}
+    assert parse_workflow(exported).actions == workflow.actions
 
 
 @given(VALUES)
-def test_any_json_is_refused_with_faults_or_accepted(value):
-    try:
-        parse_workflow(value)
-    except DefinitionError as error:
-        assert json.dumps([[fault.path, fault.message, fault.hint] for fault in error.faults])
+def test_any_json_is_refused_with_faults_that_can_be_sent(value):
+    refused = refusal(value)
+
+    assert refused is not None
+    assert json.dumps([[fault.path, fault.message, fault.hint] for fault in refused.faults])
 
 
-@given(st.sampled_from(DOCUMENTS), st.text(max_size=12))
-def test_an_unknown_key_is_refused_wherever_it_stands(document, key):
-    """Except inside values, whose keys are the author's own."""
-    spots = [
-        way
-        for way in places(document)
-        if not {"value", "design"} & set(way) and isinstance(_at(document, way), dict) and way[-1:] != ("inputs",)
-    ]
-    for way in spots:
+@given(st.sampled_from(DOCUMENTS), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+def test_an_unknown_key_is_refused_wherever_it_stands_but_in_values(document, key):
+    objects = [way for way in places(document) if isinstance(at(document, way), dict)]
+    for way in objects:
+        if {"value", "design"} & set(way):
+            continue
         broken = copy.deepcopy(document)
-        _at(broken, way)[f"x_{key}"] = "x"
-        try:
-            parse_workflow(broken)
-        except DefinitionError as error:
-            assert any("nown key" in fault.message or "known" in fault.hint or "stored" in fault.message for fault in error.faults)
-        else:
-            raise AssertionError(way)
+        at(broken, way)[f"x_{key}"] = "x"
+
+        refused = refusal(broken)
+
+        assert refused is not None, way
+        assert any("x_" in str(fault) for fault in refused.faults)
 
 
-def _at(document: Any, way: tuple[Any, ...]) -> Any:
+def at(document: Any, way: tuple[Any, ...]) -> Any:
     for key in way:
         document = document[key]
     return document

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import config
-from loops.definition import compile_workflow, export_workflow, parse_workflow, read_documents, to_yaml
+from loops.definition import compile_workflow, export_workflow, read_documents, to_yaml
+from tests.unit.definition.documents import compiled_of, parsed
 
 EXAMPLES = sorted((Path(config.__file__).parent / "examples").iterdir())
 
@@ -17,7 +18,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_a_workflow_without_a_warning(path):
     for document in read_documents(path.read_text("utf-8"), path.name):
-        workflow = parse_workflow(document)
+        workflow = parsed(document)
 
         assert workflow.warnings == ()
         assert compile_workflow(workflow).sources
@@ -30,6 +31,6 @@ def test_the_issue_example_writes_what_was_opened():
     (document,) = read_documents(path.read_text("utf-8"), path.name)
     scope = {"event": {"properties": {"sender": "ada", "number": 7, "title": "It breaks"}}}
 
-    rendered = compile_workflow(parse_workflow(document)).render("log", scope)
+    rendered = compiled_of(document).render("log", scope)
 
     assert rendered == {"text": "ada opened issue 7: It breaks", "level": "info"}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from loops.definition import read_documents, to_yaml
 from loops.errors import ShapeError
+from loops.event import JsonValue
 
 
 def refused(text: str, name: str = "") -> ShapeError:
@@ -127,7 +128,23 @@ def test_a_text_that_is_too_long_is_not_read():
     assert "at most 1000000 are read" in str(refused("#" * 1_000_001))
 
 
-AWKWARD = ["yes", "no", "~", "null", "1e3", "0o17", "010", "12:30", "2026-07-06", "<<", "- a", "a: b", " x", "x\n", "\n"]
+AWKWARD = [
+    "yes",
+    "no",
+    "~",
+    "null",
+    "1e3",
+    "0o17",
+    "010",
+    "12:30",
+    "2026-07-06",
+    "<<",
+    "- a",
+    "a: b",
+    " x",
+    "x\n",
+    "\n",
+]
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from(AWKWARD)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -146,12 +163,10 @@ def test_what_is_written_as_yaml_is_read_back_equal(document):
 def test_yaml_keeps_the_order_of_keys_and_shows_lines_as_lines():
     text = to_yaml({"name": "Überblick", "prompt": "Read the issue.\nAnswer in one line.", "id": "7", "n": 7})
 
-    assert text == (
-        "name: Überblick\nprompt: |-\n  Read the issue.\n  Answer in one line.\nid: '7'\nn: 7\n"
-    )
+    assert text == ("name: Überblick\nprompt: |-\n  Read the issue.\n  Answer in one line.\nid: '7'\nn: 7\n")
 
 
 def test_yaml_repeats_what_stands_twice_instead_of_referring_to_it():
-    shared = ["acme/widgets"]
+    shared: list[JsonValue] = ["acme/widgets"]
 
     assert to_yaml({"a": shared, "b": shared}) == "a:\n- acme/widgets\nb:\n- acme/widgets\n"

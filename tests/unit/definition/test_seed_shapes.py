@@ -5,8 +5,16 @@ import json
 
 import pytest
 
-from loops.definition import compile_workflow, export_workflow, parse_workflow, read_documents, to_yaml
-from tests.unit.definition.documents import NOTIFIERS, TRIGGERS, changed, loop
+from loops.definition import read_documents, to_yaml
+from tests.unit.definition.documents import (
+    NOTIFIERS,
+    TRIGGERS,
+    changed,
+    compiled_of,
+    exported_from,
+    loop,
+    parsed,
+)
 
 SHAPES = [
     pytest.param(loop(trigger, notify, structured=structured), id=f"{trigger}-{notify}{'-structured' * structured}")
@@ -18,9 +26,9 @@ SHAPES = [
 
 @pytest.mark.parametrize("document", SHAPES)
 def test_a_loop_is_exported_as_it_was_accepted(document):
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    assert export_workflow(workflow) == document
+    assert exported_from(workflow) == document
     assert workflow.warnings == ()
 
 
@@ -30,18 +38,18 @@ def test_the_yaml_of_a_loop_says_the_same_as_its_json(document):
     from_yaml = read_documents(to_yaml(document), "loop.yaml")
 
     assert from_json == from_yaml == [document]
-    assert parse_workflow(from_yaml[0]) == parse_workflow(document)
+    assert parsed(from_yaml[0]) == parsed(document)
 
 
 @pytest.mark.parametrize("document", SHAPES)
 def test_an_exported_loop_is_accepted_again(document):
-    exported = export_workflow(parse_workflow(document))
+    exported = exported_from(parsed(document))
 
-    assert export_workflow(parse_workflow(exported)) == document
+    assert exported_from(parsed(exported)) == document
 
 
 def test_a_loop_is_read_into_typed_parts():
-    workflow = parse_workflow(loop("github", "slack"))
+    workflow = parsed(loop("github", "slack"))
 
     assert workflow.name == "Triage"
     assert workflow.trigger.config.type == "internal-event"
@@ -61,36 +69,36 @@ def test_what_is_left_out_has_the_documented_defaults():
     for key in ("description", "status", "origin_product", "exit_condition"):
         del document[key]
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
     assert workflow.status == "draft"
     assert workflow.origin_product is None
     assert workflow.exit_condition == "exit_only_at_end"
     assert workflow.trigger_masking is None
     assert workflow.action("create_task").on_error is None
-    assert export_workflow(workflow) == document
+    assert exported_from(workflow) == document
 
 
 def test_parsing_changes_neither_the_document_nor_what_was_exported():
     document = loop()
     before = copy.deepcopy(document)
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    exported = export_workflow(workflow)
+    exported = exported_from(workflow)
     exported["actions"][0]["config"]["type"] = "schedule"
     document["actions"].clear()
 
-    assert export_workflow(workflow) == before
+    assert exported_from(workflow) == before
 
 
 @pytest.mark.parametrize("given", [7, "7"])
 def test_an_id_may_be_a_number_or_its_decimal_text_and_keeps_its_form(given):
     document = changed(loop(), "actions.2.config.inputs.slack_workspace.value", given)
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    assert compile_workflow(workflow).inputs("notify")["slack_workspace"] == 7
-    assert export_workflow(workflow)["actions"][2]["config"]["inputs"]["slack_workspace"]["value"] is given
+    assert compiled_of(document).inputs("notify")["slack_workspace"] == 7
+    assert exported_from(workflow)["actions"][2]["config"]["inputs"]["slack_workspace"]["value"] is given
 
 
 @pytest.mark.parametrize("given", [8, "8"])
@@ -98,10 +106,10 @@ def test_the_sender_of_an_email_may_be_a_number_or_its_decimal_text(given):
     path = "actions.2.config.inputs.email.value.from.integrationId"
     document = changed(loop("github", "email"), path, given)
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    assert compile_workflow(workflow).inputs("notify")["email"]["from"]["integrationId"] == 8
-    assert export_workflow(workflow) == document
+    assert compiled_of(document).inputs("notify")["email"]["from"]["integrationId"] == 8
+    assert exported_from(workflow) == document
 
 
 SERVER_KEYS = {
@@ -125,18 +133,18 @@ SERVER_KEYS = {
 
 
 def test_keys_that_belong_to_the_server_are_taken_and_dropped():
-    workflow = parse_workflow({**SERVER_KEYS, **loop()})
+    workflow = parsed({**SERVER_KEYS, **loop()})
 
-    assert export_workflow(workflow) == loop()
+    assert exported_from(workflow) == loop()
     assert workflow.warnings == ()
 
 
 @pytest.mark.parametrize(("key", "value"), [("schedules", [{"rrule": "FREQ=DAILY"}]), ("abort_action", "exit")])
 def test_a_server_key_that_people_may_have_meant_is_dropped_with_a_warning(key, value):
-    workflow = parse_workflow({**loop(), key: value})
+    workflow = parsed({**loop(), key: value})
 
     assert [warning.path for warning in workflow.warnings] == [key]
-    assert export_workflow(workflow) == loop()
+    assert exported_from(workflow) == loop()
 
 
 def test_bytecode_is_dropped_wherever_it_stands_and_told():
@@ -146,9 +154,9 @@ def test_bytecode_is_dropped_wherever_it_stands_and_told():
     document["actions"][0]["config"]["filters"]["bytecode"] = ["_H", 1]
     document["actions"][1]["config"]["inputs"]["prompt"]["bytecode"] = ["_H", 1]
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    assert export_workflow(workflow) == clean
+    assert exported_from(workflow) == clean
     assert sorted(warning.path for warning in workflow.warnings) == [
         "actions[0].config.filters.bytecode",
         "actions[1].config.inputs.prompt.bytecode",
@@ -161,9 +169,9 @@ def test_a_key_called_bytecode_inside_a_value_is_the_authors():
     document = loop()
     document["actions"][2]["config"]["inputs"]["blocks"] = {"value": blocks}
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
-    assert export_workflow(workflow) == document
+    assert exported_from(workflow) == document
     assert workflow.warnings == ()
 
 
@@ -181,17 +189,17 @@ def test_a_key_called_bytecode_inside_a_value_is_the_authors():
 def test_output_variable_has_four_forms_and_keeps_the_one_given(form, mappings):
     document = changed(loop("github", "nobody"), "actions.1.output_variable", form)
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
     outputs = workflow.action("create_task").output_variable
     assert [(output.key, output.result_path, output.spread) for output in outputs] == mappings
-    assert export_workflow(workflow) == document
+    assert exported_from(workflow) == document
 
 
 def test_an_output_for_a_variable_that_is_not_declared_is_a_warning():
     document = changed(loop("github", "nobody"), "actions.1.output_variable", "task_final_mesage")
 
-    (warning,) = parse_workflow(document).warnings
+    (warning,) = parsed(document).warnings
 
     assert warning.path == "actions[1].output_variable"
     assert "task_final_mesage" in warning.message
@@ -212,11 +220,11 @@ def test_an_output_for_a_variable_that_is_not_declared_is_a_warning():
 def test_settings_that_can_change_nothing_are_accepted(more):
     document = {**loop("schedule"), **more}
 
-    assert export_workflow(parse_workflow(document)) == document
+    assert exported_from(parsed(document)) == document
 
 
 @pytest.mark.parametrize("filters", [None, {}, {"properties": []}])
 def test_an_action_without_conditions_may_say_so(filters):
     document = changed(loop(), "actions.1.filters", filters)
 
-    assert export_workflow(parse_workflow(document)) == document
+    assert exported_from(parsed(document)) == document

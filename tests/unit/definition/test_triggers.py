@@ -5,18 +5,11 @@ from typing import Any
 
 import pytest
 
-from loops.definition import compile_workflow, export_workflow, parse_workflow
-from loops.errors import DefinitionError, Fault
+from loops.definition import export_workflow
 from loops.event import Event
-from tests.unit.definition.documents import changed, loop, only, without
+from tests.unit.definition.documents import changed, compiled_of, faults_of, loop, only, parsed, without
 
 PROPERTIES = "actions.0.config.filters.properties"
-
-
-def faults_of(document: Any) -> list[Fault]:
-    with pytest.raises(DefinitionError) as refused:
-        parse_workflow(document)
-    return list(refused.value.faults)
 
 
 def event(name: str, source: str, **properties: Any) -> Event:
@@ -35,16 +28,16 @@ def event(name: str, source: str, **properties: Any) -> Event:
     ],
 )
 def test_a_trigger_says_where_its_events_come_from(trigger, sources):
-    assert compile_workflow(parse_workflow(loop(trigger))).sources == sources
+    assert compiled_of(loop(trigger)).sources == sources
 
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual", "webhook"])
 def test_nothing_is_matched_where_an_event_is_made_for_one_workflow(trigger):
-    assert compile_workflow(parse_workflow(loop(trigger))).filter is None
+    assert compiled_of(loop(trigger)).filter is None
 
 
 def test_the_filters_of_a_trigger_are_compiled():
-    compiled = compile_workflow(parse_workflow(loop("github")))
+    compiled = compiled_of(loop("github"))
     facts = {"repository": "acme/widgets", "event_type": "issues", "actor_access": "write"}
 
     assert compiled.filter.matches(event("$github_event_received", "github", **facts))
@@ -54,7 +47,7 @@ def test_the_filters_of_a_trigger_are_compiled():
 
 def test_a_repository_is_compared_without_case():
     document = changed(loop("github"), f"{PROPERTIES}.0", only("repository", "Acme/Widgets"))
-    compiled = compile_workflow(parse_workflow(document))
+    compiled = compiled_of(document)
     facts = {"repository": "acme/widgets", "event_type": "issues", "actor_access": "write"}
 
     assert compiled.filter.matches(event("$github_event_received", "github", **facts))
@@ -63,18 +56,17 @@ def test_a_repository_is_compared_without_case():
 @pytest.mark.parametrize("value", [["C0ALERTS|#alerts"], "C0ALERTS|#alerts", ["C0OTHER", "C0ALERTS|#alerts"]])
 def test_a_channel_that_a_picker_stored_is_compared_by_its_id_and_exported_as_given(value):
     document = changed(loop("slack"), f"{PROPERTIES}.0.value", value)
-    workflow = parse_workflow(document)
-    compiled = compile_workflow(workflow)
+    compiled = compiled_of(document)
 
     assert compiled.filter.matches(event("$slack_message_received", "slack", channel="C0ALERTS"))
     assert not compiled.filter.matches(event("$slack_message_received", "slack", channel="#alerts"))
-    assert export_workflow(workflow) == document
+    assert export_workflow(compiled.workflow) == document
 
 
 def test_the_filters_of_one_event_know_channels_by_their_ids_too():
     document = changed(loop("slack"), PROPERTIES, [])
     document["actions"][0]["config"]["filters"]["events"][0]["properties"] = [only("channel", "C0ALERTS|#alerts")]
-    compiled = compile_workflow(parse_workflow(document))
+    compiled = compiled_of(document)
 
     assert compiled.filter.matches(event("$slack_message_received", "slack", channel="C0ALERTS"))
 
@@ -123,7 +115,7 @@ def test_a_filter_without_an_operator_is_exact_and_one_value_needs_no_list(opera
     if operator is None:
         del document["actions"][0]["config"]["filters"]["properties"][0]["operator"]
 
-    assert export_workflow(parse_workflow(document)) == document
+    assert export_workflow(parsed(document)) == document
 
 
 @pytest.mark.parametrize(
@@ -173,13 +165,13 @@ def test_empty_lists_of_what_posthog_keeps_are_accepted():
     document = loop("event")
     document["actions"][0]["config"]["filters"] |= {"actions": [], "data_warehouse": []}
 
-    assert export_workflow(parse_workflow(document)) == document
+    assert export_workflow(parsed(document)) == document
 
 
 def test_an_internal_event_under_the_posthog_type_is_a_warning():
     document = changed(loop("event"), "actions.0.config.filters.events.0.id", "$github_event_received")
 
-    (warning,) = parse_workflow(document).warnings
+    (warning,) = parsed(document).warnings
 
     assert warning.path == "actions[0].config.filters.events[0].id"
     assert warning.hint == "use the trigger type internal-event"
@@ -188,7 +180,7 @@ def test_an_internal_event_under_the_posthog_type_is_a_warning():
 def test_filters_on_a_schedule_are_kept_and_said_to_do_nothing():
     document = changed(loop("schedule"), "actions.0.config.filters", {"properties": []})
 
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
     assert [warning.path for warning in workflow.warnings] == ["actions[0].config.filters"]
     assert export_workflow(workflow) == document
@@ -196,7 +188,7 @@ def test_filters_on_a_schedule_are_kept_and_said_to_do_nothing():
 
 def test_a_start_by_hand_needs_no_inputs():
     document = changed(loop("manual"), "actions.0.config", {"type": "manual"})
-    compiled = compile_workflow(parse_workflow(document))
+    compiled = compiled_of(document)
 
     rendered = compiled.render("trigger", {"request": {"body": {"user_id": "ada"}}})
 
@@ -206,7 +198,7 @@ def test_a_start_by_hand_needs_no_inputs():
 def test_a_webhook_makes_its_event_from_the_request():
     document = loop("webhook")
     document["actions"][0]["config"]["inputs"]["properties"] = {"value": {"body": "{request.body}"}}
-    compiled = compile_workflow(parse_workflow(document))
+    compiled = compiled_of(document)
     body = {"event": "deployed", "distinct_id": "ci"}
 
     rendered = compiled.render("trigger", {"request": {"body": body}})
@@ -245,23 +237,23 @@ def test_a_webhook_must_say_whom_its_event_is_about():
 
 def test_masking_is_read_and_its_hash_compiled():
     document = {**loop("event"), "trigger_masking": {"hash": "{person.id}", "ttl": 3600, "threshold": None}}
-    workflow = parse_workflow(document)
+    workflow = parsed(document)
 
     assert (workflow.trigger_masking.ttl, workflow.trigger_masking.threshold) == (3600, None)
-    assert compile_workflow(workflow).mask.render({"person": {"id": "p1"}}) == "p1"
+    assert compiled_of(document).mask.render({"person": {"id": "p1"}}) == "p1"
     assert workflow.warnings == ()
     assert export_workflow(workflow) == document
 
 
 def test_without_masking_there_is_no_mask():
-    assert compile_workflow(parse_workflow(loop())).mask is None
+    assert compiled_of(loop()).mask is None
 
 
 @pytest.mark.parametrize("trigger", ["github", "slack", "webhook"])
 def test_a_hash_of_a_person_is_a_warning_where_there_is_no_person(trigger):
     document = {**loop(trigger), "trigger_masking": {"hash": "{person.id}", "ttl": 3600}}
 
-    (warning,) = parse_workflow(document).warnings
+    (warning,) = parsed(document).warnings
 
     assert warning.path == "trigger_masking.hash"
     assert "nothing is masked" in warning.message
@@ -271,7 +263,7 @@ def test_a_hash_of_a_person_is_a_warning_where_there_is_no_person(trigger):
 def test_masking_is_a_warning_where_it_never_applies(trigger):
     document = {**loop(trigger), "trigger_masking": {"hash": "all", "ttl": 3600}}
 
-    (warning,) = parse_workflow(document).warnings
+    (warning,) = parsed(document).warnings
 
     assert warning.path == "trigger_masking"
     assert "has no effect" in warning.message

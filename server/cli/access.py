@@ -1,0 +1,111 @@
+"""integrations, token: what the service is connected to, and who may use it."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loops.errors import RequestError
+from server.cli.commands import Adder
+from server.cli.output import say, show, show_list, when
+from server.cli.reach import reached
+
+_KINDS = ("github", "slack", "smtp", "posthog")
+_ROLES = ("viewer", "editor", "admin")
+
+
+def add_commands(add: Adder) -> None:
+    """integrations, token."""
+    integrations = add.group("integrations", "list, create and delete connections")
+    integrations.command("list", _list, "list connections").add_argument("--kind", choices=_KINDS, help="only these")
+    create = integrations.command("create", _create, "store a connection")
+    create.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
+    create.add_argument("--name", required=True, help="tells it from others of its kind")
+    create.add_argument(
+        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], type=_setting,
+        help="a setting; KEY=@FILE reads it from a file; may be repeated",
+    )  # fmt: skip
+    integrations.command("delete", _delete, "delete a connection").add_argument("integration", metavar="ID")
+    tokens = add.group("token", "make, list and revoke API tokens")
+    make = tokens.command("create", _create_token, "make a token, which is shown once")
+    make.add_argument("--role", choices=_ROLES, required=True, help="what it may do: read, change, or all")
+    make.add_argument("--name", help="tells it from others (default: its role)")
+    tokens.command("list", _list_tokens, "list tokens, the newest first")
+    tokens.command("revoke", _revoke_token, "revoke a token, and end its sessions").add_argument("token", metavar="ID")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise argparse.ArgumentTypeError("not KEY=VALUE")
+    return key, value
+
+
+def _list(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        listed = client.get("integrations", kind=args.kind)
+    columns = ("ID", "KIND", "NAME", "SECRETS", "CONFIG", "HOOK")
+    show_list(args, listed, columns, _row, "no connections; loops integrations create KIND --name NAME stores one")
+    return 0
+
+
+def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
+    secrets = "cannot be opened" if item["secrets"] is None else ", ".join(item["secrets"])
+    config = ", ".join(f"{key}={value}" for key, value in item["config"].items())
+    return item["id"], item["kind"], item["name"], secrets, config, item["hook_url"] or ""
+
+
+def _create(args: argparse.Namespace) -> int:
+    settings = {key: _value(key, value) for key, value in args.settings}
+    if len(settings) < len(args.settings):
+        raise RequestError("a setting is given twice", hint="give each --set once")
+    with reached(args) as client:
+        made = client.post("integrations", body={"kind": args.kind, "name": args.name, "settings": settings})
+    told = {"id": made["id"], "hook_url": made["hook_url"]}
+    hook = f"\nhook: {made['hook_url']}" if made["hook_url"] else ""
+    show(args, told, lambda: say(f"{args.kind} connection {made['id']} is stored{hook}"))
+    return 0
+
+
+def _value(key: str, value: str) -> str:
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text("utf-8")
+    except OSError as error:
+        message = f"{key}: {value[1:]} cannot be read: {error.strerror}"
+        raise RequestError(message, hint="name a file after the @") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{key}: {value[1:]} is not text", hint="name a text file after the @") from error
+
+
+def _delete(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        client.delete("integrations", args.integration)
+    show(args, {"id": args.integration}, lambda: say(f"connection {args.integration} is deleted"))
+    return 0
+
+
+def _create_token(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        made = client.post("tokens", body={"role": args.role, "name": args.name or args.role})
+    show(args, {"token": made["token"]}, lambda: say(f"{made['token']}\n(shown this once; its id is {made['id']})"))
+    return 0
+
+
+def _list_tokens(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        listed = client.get("tokens")
+    show_list(args, listed, ("NAME", "ROLE", "MADE", "REVOKED", "ID"), _token_row, "no tokens")
+    return 0
+
+
+def _token_row(item: Mapping[str, Any]) -> tuple[object, ...]:
+    return item["name"], item["role"], when(item["created_at"]), when(item["revoked_at"]), item["id"]
+
+
+def _revoke_token(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        client.delete("tokens", args.token)
+    show(args, {"id": args.token}, lambda: say(f"token {args.token} is revoked"))
+    return 0

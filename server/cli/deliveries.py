@@ -1,0 +1,76 @@
+"""deliveries, explain: what arrived, and why it did or did not start a loop."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from server.cli.commands import Adder, add_paging
+from server.cli.output import plain, say, show, show_list, when
+from server.cli.reach import reached
+from server.cli.workflows import find_workflow
+
+_STATUSES = ("accepted", "dispatched", "ignored", "quarantined")
+
+
+def add_commands(add: Adder) -> None:
+    """deliveries, explain."""
+    deliveries = add.command("deliveries", _deliveries, "list deliveries, the newest first")
+    deliveries.add_argument("--status", choices=_STATUSES, help="only these")
+    add_paging(deliveries)
+    explain = add.command("explain", _explain, "say why a delivery did or did not start each loop")
+    explain.add_argument("delivery", metavar="DELIVERY", help="our id of it, or the sender's")
+    explain.add_argument("loop", metavar="LOOP", nargs="?", help="only this loop, by id or name, enabled or not")
+
+
+def _deliveries(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        listed = client.get("deliveries", status=args.status, limit=args.limit, cursor=args.cursor)
+    columns = ("RECEIVED", "SOURCE", "EVENT", "STATUS", "RUNS", "REASON", "ID")
+    show_list(args, listed, columns, _row, "no deliveries")
+    return 0
+
+
+def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        when(item["received_at"]),
+        item["source"],
+        item["event"],
+        item["status"],
+        item["runs"],
+        item["reason"],
+        item["id"],
+    )
+
+
+def _explain(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        workflow = None if args.loop is None else find_workflow(client, args.loop)["id"]
+        told = client.get("deliveries", args.delivery, "verdicts", workflow=workflow)
+    show(args, told, lambda: _tell(told))
+    return 0
+
+
+def _tell(told: Mapping[str, Any]) -> None:
+    delivery = told["delivery"]
+    reason = f" ({plain(delivery['reason'])})" if delivery["reason"] else ""
+    say(f"delivery  {delivery['id']}  (the sender's: {plain(delivery['key'])})")
+    say(f"what      {plain(delivery['event'])} from {delivery['source']}, received {when(delivery['received_at'])}")
+    say(f"status    {delivery['status']}{reason}, {delivery['runs']} runs started")
+    if told["note"]:
+        say(f"note      {plain(told['note'])}")
+    if not told["verdicts"]:
+        say("\nno verdicts")
+    for verdict in told["verdicts"]:
+        _tell_verdict(verdict)
+
+
+def _tell_verdict(verdict: Mapping[str, Any]) -> None:
+    outcome = "passed" if verdict["passed"] else "stopped"
+    worked_out = ", worked out again now" if verdict["recomputed"] else ""
+    say(f"\n{plain(verdict['workflow_name']) or verdict['workflow']}, version {verdict['version']}{worked_out}")
+    say(f"  {outcome} at {verdict['stage']}: {plain(verdict['reason'])}")
+    for one in verdict["compared"]:
+        mark = "ok " if one["passed"] else "NO "
+        expected, actual = (plain(json.dumps(one[key], ensure_ascii=False)) for key in ("expected", "actual"))
+        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; it is {actual}")

@@ -1,0 +1,166 @@
+"""What `loops doctor` looks at. It changes nothing, and makes nothing that is missing."""
+
+import platform
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import sqlalchemy as sa
+
+from config.secret_key import FILE_NAME
+from config.settings import Settings, ensure_secret_key, read_settings
+from loops.connections.secrets import SecretBox
+from loops.errors import LoopsError, StoreError
+from loops.store import database
+from loops.store.tables import connections
+from server.cli.client import Client
+from server.cli.reach import running_socket
+
+State: TypeAlias = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one look gave, and what mends it."""
+
+    name: str
+    state: State
+    message: str
+    hint: str = ""
+
+
+def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Every check; those that need what an earlier one found missing are left out."""
+    yield _versions()
+    found = read_settings(None if config is None else Path(config), environ)
+    if isinstance(found, tuple):
+        yield from (Check("settings", "failed", f"{one.setting}: {one.message}", one.hint) for one in found)
+        return
+    yield Check("settings", "ok", "every setting can be used")
+    yield from _data_folder(found.data_dir)
+    yield from _database(found)
+    yield _service(found)
+
+
+def _versions() -> Check:
+    parts = [
+        f"loops {_release()}",
+        f"Python {platform.python_version()}",
+        f"DBOS {version('dbos')}",
+        f"SQLite {sqlite3.sqlite_version}",
+    ]
+    return Check("versions", "ok", ", ".join(parts))
+
+
+def _release() -> str:
+    try:
+        return version("loops")
+    except PackageNotFoundError:
+        return "from a source tree"
+
+
+def _data_folder(folder: Path) -> Iterator[Check]:
+    if not folder.exists():
+        yield Check("data folder", "warning", f"{folder} is not there yet", "the first start makes it")
+        return
+    for path, name in ((folder, "data folder"), (folder / FILE_NAME, "secret key file")):
+        if path.exists():
+            yield _private(path, name)
+
+
+def _private(path: Path, name: str) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        mend = "go-rwx" if path.is_dir() else "600"
+        return Check(name, "failed", f"{path} is open to other users (mode {mode:o})", f"chmod {mend} {path}")
+    return Check(name, "ok", f"{path}, mode {mode:o}")
+
+
+def _database(settings: Settings) -> Iterator[Check]:
+    if database.is_sqlite(settings.database_url):
+        file = Path(sa.make_url(settings.database_url).database or "")
+        if not file.exists():
+            yield Check("database", "warning", f"{file} is not there yet", "the first start makes it")
+            return
+    try:
+        with database.looking_into(settings.database_url) as connection:
+            yield from list(_contents(connection, settings))
+    except LoopsError as error:
+        yield _failed("database", error)
+
+
+def _contents(connection: sa.Connection, settings: Settings) -> Iterator[Check]:
+    current, wanted = database.current_schema(connection), database.wanted_schema()
+    where = sa.make_url(settings.database_url).render_as_string()
+    if current is None:
+        yield Check(
+            "database", "warning", f"{where} has no tables yet", "the first start, or loops migrate, makes them"
+        )
+        return
+    if current != wanted:
+        message = f"{where} has schema {current}, this release wants {wanted}"
+        yield Check(
+            "database", "failed", message, "loops migrate brings an older one up; an older release cannot go back"
+        )
+        return
+    yield Check("database", "ok", f"{where}, schema {current}")
+    yield _engine_tables(connection)
+    yield _secrets(connection, settings)
+
+
+def _engine_tables(connection: sa.Connection) -> Check:
+    schema = "dbos" if connection.dialect.name == "postgresql" else None
+    if sa.inspect(connection).has_table("workflow_status", schema=schema):
+        return Check("engine tables", "ok", "they are there")
+    return Check("engine tables", "failed", "they are missing", "loops migrate makes them")
+
+
+def _secrets(connection: sa.Connection, settings: Settings) -> Check:
+    rows = connection.execute(sa.select(connections.c.kind, connections.c.name, connections.c.secrets)).all()
+    if not rows:
+        return Check("stored secrets", "ok", "none are stored")
+    complete = settings if settings.secret_key or not _has_key_file(settings) else ensure_secret_key(settings)
+    if isinstance(complete, tuple):
+        return Check("stored secrets", "failed", complete[0].message, complete[0].hint)
+    try:
+        box = SecretBox(complete.secret_keys)
+    except StoreError as error:
+        return _failed("stored secrets", error)
+    closed = [f"{kind} {name}" for kind, name, sealed in rows if not _opens(box, sealed)]
+    if closed:
+        hint = "put the key that they were stored with into LOOPS_SECRET_KEY, behind the new one"
+        return Check("stored secrets", "failed", f"cannot be opened with this key: {', '.join(closed)}", hint)
+    return Check("stored secrets", "ok", f"all {len(rows)} can be opened")
+
+
+def _has_key_file(settings: Settings) -> bool:
+    return (settings.data_dir / FILE_NAME).exists()
+
+
+def _opens(box: SecretBox, sealed: str) -> bool:
+    try:
+        box.open(sealed)
+    except StoreError:
+        return False
+    return True
+
+
+def _service(settings: Settings) -> Check:
+    try:
+        path = running_socket(settings.data_dir)
+        if path is None:
+            return Check("service", "warning", "none runs on this data folder", "loops serve starts it")
+        ready, reason = Client.over(path, "default").ready()
+    except LoopsError as error:
+        return _failed("service", error)
+    if not ready:
+        return Check("service", "failed", f"it answers and is not ready: {reason}", "its log has the details")
+    return Check("service", "ok", f"it answers at {path}")
+
+
+def _failed(name: str, error: LoopsError) -> Check:
+    return Check(name, "failed", error.message, error.hint)

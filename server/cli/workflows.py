@@ -1,0 +1,205 @@
+"""apply, export, validate, workflows: loops as files, and their life."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loops.errors import Conflict, DefinitionError, Fault, NotFound, RequestError
+from server.cli.commands import Adder, Run, add_paging
+from server.cli.output import complain_of, plain, say, show, show_list, table, when
+from server.cli.reach import reached
+
+if TYPE_CHECKING:
+    from server.cli.client import Client
+
+_STDIN = "-"
+_STATUSES = ("draft", "active", "archived")
+_VERBS = {
+    "enable": "let workflows start runs on what arrives from now on",
+    "disable": "stop workflows from starting runs; runs that have begun go on",
+    "archive": "disable workflows for good",
+}
+
+
+def add_commands(add: Adder) -> None:
+    """apply, export, validate, workflows."""
+    apply = add.command("apply", _apply, "make workflows be what files say, found by their names")
+    apply.add_argument(
+        "-f", "--file", dest="files", metavar="FILE", action="append", required=True,
+        help="JSON or YAML; - is standard input; may be repeated",
+    )  # fmt: skip
+    apply.add_argument("--enable", action="store_true", help="enable them too")
+    export = add.command("export", _export, "print workflows as files that apply takes", shows=False)
+    export.add_argument("workflow", nargs="?", metavar="ID|NAME", help="one workflow (default: all)")
+    export.add_argument("--yaml", action="store_true", help="YAML instead of JSON")
+    validate = add.command("validate", _validate, "check files without storing anything", reaches=False)
+    validate.add_argument("files", nargs="+", metavar="FILE", help="JSON or YAML; - is standard input")
+    group = add.group("workflows", "list workflows and change their status")
+    listing = group.command("list", _list, "list workflows, the newest first")
+    listing.add_argument("--status", choices=_STATUSES, help="only these; archived ones show only so")
+    add_paging(listing)
+    for verb, summary in _VERBS.items():
+        command = group.command(verb, _changing(verb), summary)
+        command.add_argument("workflows", nargs="+", metavar="ID|NAME")
+
+
+def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
+    """The workflow with this id, or else with this name. Raises NotFound, or Conflict where several have the name."""
+    try:
+        found: dict[str, Any] = client.get("workflows", wanted)
+        return found
+    except NotFound:
+        same = client.get("workflows", name=wanted)["items"]
+    if not same:
+        raise NotFound(f"there is no workflow with the id or name {wanted!r}", hint="see: loops workflows list")
+    if len(same) > 1:
+        ids = ", ".join(one["id"] for one in same)
+        raise Conflict(f"{len(same)} workflows are named {wanted!r}", hint=f"give one of their ids: {ids}")
+    whole: dict[str, Any] = client.get("workflows", same[0]["id"])
+    return whole
+
+
+def _apply(args: argparse.Namespace) -> int:
+    documents = list(_read(args.files))
+    applied: list[dict[str, Any]] = []
+    with reached(args) as client:
+        faulty = [_with_place(name, found) for name, document in documents if (found := _faults(client, document))]
+        if faulty:
+            raise DefinitionError([fault for faults in faulty for fault in faults])
+        try:
+            for name, document in documents:
+                saved = client.post("workflows", "apply", body={"document": document, "enable": args.enable})
+                _warn(name, saved["warnings"])
+                applied.append({key: saved[key] for key in ("id", "name", "status", "change")})
+        finally:
+            # What was applied before an error stays applied, so it is told all the same.
+            show(args, {"workflows": applied}, lambda: _tell_applied(applied))
+    return 0
+
+
+def _faults(client: "Client", document: Mapping[str, Any]) -> list[Fault]:
+    checked = client.post("workflows", "validate", body={"document": document})
+    return [Fault(one["path"], one["message"], one["hint"]) for one in checked["faults"]]
+
+
+def _with_place(name: str, faults: Iterable[Fault]) -> list[Fault]:
+    return [Fault(f"{name}: {fault.path}" if fault.path else name, fault.message, fault.hint) for fault in faults]
+
+
+def _warn(name: str, warnings: Iterable[Mapping[str, str]]) -> None:
+    faults = [Fault(one["path"], one["message"], one["hint"]) for one in warnings]
+    for fault in _with_place(name, faults):
+        complain_of(fault, "warning")
+
+
+def _tell_applied(applied: list[dict[str, Any]]) -> None:
+    for one in applied:
+        say(f"{one['change']:<10} {plain(one['name'])}  ({one['status']}, {one['id']})")
+
+
+def _read(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Every document with the name of its file, and its number where the file holds several."""
+    from loops.definition import read_documents
+
+    for file in files:
+        found = read_documents(_text(file), "standard input" if file == _STDIN else file)
+        for number, document in enumerate(found, start=1):
+            yield (f"{file} ({number})" if len(found) > 1 else file), document
+
+
+def _text(file: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if file == _STDIN else Path(file).read_bytes()
+        return raw.decode("utf-8")
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror}"
+        raise RequestError(message, hint="name a file, or - for standard input") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{file}: is not UTF-8 at byte {error.start}", hint="save it as UTF-8") from error
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from loops.definition import parse_workflow
+
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    for name, document in _read(args.files):
+        try:
+            warnings += _with_place(name, parse_workflow(document).warnings)
+        except DefinitionError as error:
+            faults += _with_place(name, error.faults)
+    for warning in warnings:
+        complain_of(warning, "warning")
+    for fault in faults:
+        complain_of(fault)
+    told = {"valid": not faults, "faults": _plain(faults), "warnings": _plain(warnings)}
+    show(args, told, lambda: say(f"{len(faults)} faults, {len(warnings)} warnings" if faults or warnings else "valid"))
+    return 1 if faults else 0
+
+
+def _plain(faults: Iterable[Fault]) -> list[dict[str, str]]:
+    return [{"path": one.path, "message": one.message, "hint": one.hint} for one in faults]
+
+
+def _export(args: argparse.Namespace) -> int:
+    from loops.definition import to_yaml
+
+    with reached(args) as client:
+        if args.workflow is not None:
+            document: Any = _document(find_workflow(client, args.workflow))
+        else:
+            document = {"workflows": [_document(client.get("workflows", one["id"])) for one in _all(client)]}
+    print(to_yaml(document) if args.yaml else json.dumps(document, indent=2, ensure_ascii=False) + "\n", end="")
+    return 0
+
+
+def _all(client: "Client") -> Iterable[dict[str, Any]]:
+    cursor = None
+    while True:
+        listed = client.get("workflows", limit=200, cursor=cursor)
+        yield from listed["items"]
+        cursor = listed["next"]
+        if cursor is None:
+            return
+
+
+def _document(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """A workflow as a file holds it: without what belongs to the server."""
+    from loops.definition.plain import SERVER_KEYS
+
+    return {key: value for key, value in shown.items() if key not in SERVER_KEYS}
+
+
+def _list(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        listed = client.get("workflows", status=args.status, limit=args.limit, cursor=args.cursor)
+    columns = ("NAME", "STATUS", "VERSION", "TRIGGER", "CHANGED", "ID")
+    show_list(args, listed, columns, _row, "no workflows; loops apply -f FILE stores one")
+    return 0
+
+
+def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
+    trigger = (item["trigger"] or {}).get("type", "")
+    return item["name"], item["status"], item["version"], trigger, when(item["updated_at"]), item["id"]
+
+
+def _changing(verb: str) -> Run:
+    def change(args: argparse.Namespace) -> int:
+        changed = []
+        with reached(args) as client:
+            for wanted in args.workflows:
+                workflow_id = find_workflow(client, wanted)["id"]
+                answered = (
+                    client.delete("workflows", workflow_id)
+                    if verb == "archive"
+                    else client.post("workflows", workflow_id, verb)
+                )
+                changed.append({key: answered[key] for key in ("id", "name", "status")})
+        rows = [(one["name"], one["status"], one["id"]) for one in changed]
+        show(args, {"workflows": changed}, lambda: table(("NAME", "STATUS", "ID"), rows, ""))
+        return 0
+
+    return change

@@ -1,0 +1,194 @@
+"""Chromium without a window, driven over its DevTools protocol: what a page really does in front of a person."""
+
+import asyncio
+import base64
+import itertools
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-port=0",
+    "--window-size=1280,900",
+)
+_PATIENCE = 20.0
+
+
+def find_chromium() -> str | None:
+    """The program, None where this machine has none."""
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+class Page:
+    """One tab. `requested` is every address that it asked for, `dialogs` every dialog that it opened."""
+
+    def __init__(self, browser: "_Wire", session: str) -> None:
+        self._wire = browser
+        self._session = session
+        self.requested: list[str] = []
+        self.dialogs: list[str] = []
+        self.refused: list[str] = []
+        browser.listeners[session] = self._heard
+
+    async def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """One command of the DevTools protocol."""
+        return await self._wire.send(method, params, self._session)
+
+    def _heard(self, method: str, params: dict[str, Any]) -> None:
+        if method == "Network.requestWillBeSent":
+            self.requested.append(params["request"]["url"])
+        elif method == "Page.javascriptDialogOpening":
+            self.dialogs.append(params["message"])
+        elif method == "Log.entryAdded" and "Content Security Policy" in params["entry"]["text"]:
+            self.refused.append(params["entry"]["text"])
+
+    async def goto(self, url: str) -> None:
+        """Open an address and wait until it has loaded."""
+        await self.send("Page.navigate", url=url)
+        await self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of an expression in the page; a promise is awaited."""
+        answer = await self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise AssertionError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        """Wait until an expression holds; while the page is being changed for another it does not."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                with suppress(AssertionError, ProtocolError):
+                    if await self.evaluate(expression):
+                        return
+                await asyncio.sleep(0.05)
+
+    async def text(self) -> str:
+        """What a person reads."""
+        return str(await self.evaluate("document.body.innerText"))
+
+    async def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        await self.send("Input.insertText", text=text)
+
+    async def press(self, key: str, *, code: int, text: str = "") -> None:
+        """Press and let go of a key."""
+        event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}
+        await self.send("Input.dispatchKeyEvent", type="keyDown", **event)
+        await self.send("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    async def prefer(self, scheme: str) -> None:
+        """Ask for light or dark."""
+        await self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    async def screenshot(self, *, clip: dict[str, float] | None = None) -> bytes:
+        """A PNG of what is to be seen."""
+        asked: dict[str, Any] = {"format": "png"} if clip is None else {"format": "png", "clip": {**clip, "scale": 1}}
+        return base64.b64decode((await self.send("Page.captureScreenshot", **asked))["data"])
+
+
+class ProtocolError(Exception):
+    """The browser refused a command."""
+
+
+class _Wire:
+    """Commands and their answers over one socket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.listeners: dict[str, Any] = {}
+        self._reading = asyncio.create_task(self._read())
+
+    async def send(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        command: dict[str, Any] = {"id": number, "method": method, "params": params}
+        await self._socket.send_json(command if session is None else {**command, "sessionId": session})
+        async with asyncio.timeout(_PATIENCE):
+            return await answer
+
+    async def _read(self) -> None:
+        async for message in self._socket:
+            told = json.loads(message.data)
+            answer = self._waiting.pop(told.get("id"), None)
+            if answer is not None:
+                if "error" in told:
+                    answer.set_exception(ProtocolError(told["error"]["message"]))
+                else:
+                    answer.set_result(told["result"])
+            elif told.get("sessionId") in self.listeners:
+                self.listeners[told["sessionId"]](told["method"], told["params"])
+
+    async def close(self) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+
+class Browser:
+    """A running Chromium with a profile of its own."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+
+    async def page(self) -> Page:
+        """A new tab, with nothing that another one left behind."""
+        context = (await self._wire.send("Target.createBrowserContext", {}))["browserContextId"]
+        asked = {"url": "about:blank", "browserContextId": context, "width": 1280, "height": 900}
+        target = (await self._wire.send("Target.createTarget", asked))["targetId"]
+        attached = await self._wire.send("Target.attachToTarget", {"targetId": target, "flatten": True})
+        page = Page(self._wire, attached["sessionId"])
+        for domain in ("Page", "Network", "Log"):
+            await page.send(f"{domain}.enable")
+        return page
+
+
+@asynccontextmanager
+async def chromium(program: str, profile: Path, *flags: str) -> AsyncIterator[Browser]:
+    """Start a browser, and stop it at the end."""
+    running = await asyncio.create_subprocess_exec(
+        program,
+        *_FLAGS,
+        *flags,
+        f"--user-data-dir={profile}",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        address = await _address(profile / "DevToolsActivePort")
+        async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
+            wire = _Wire(socket)
+            try:
+                yield Browser(wire)
+                with suppress(ProtocolError, TimeoutError, ConnectionError):
+                    await wire.send("Browser.close", {})
+            finally:
+                await wire.close()
+    finally:
+        try:
+            await asyncio.wait_for(running.wait(), 5)
+        except TimeoutError:
+            running.kill()
+            await running.wait()
+
+
+async def _address(file: Path) -> str:
+    async with asyncio.timeout(_PATIENCE):
+        while not file.exists() or len(lines := file.read_text().splitlines()) < 2:
+            await asyncio.sleep(0.05)
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}"

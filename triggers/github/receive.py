@@ -1,0 +1,57 @@
+"""GitHub webhooks: verified as bytes, then read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loops.errors import PayloadMalformed
+from loops.event import Delivery, Event
+from triggers.github.event import subject_key, to_event
+from triggers.github.ignored import ignored_reason
+from triggers.github.payload import Decoded, decode
+from triggers.github.signature import verify
+from triggers.json_body import from_form
+from triggers.source import Arrival, Ignored, Incoming
+from triggers.storable import storable_text
+
+_MOST_HEADER = 200
+
+
+class GitHubSource:
+    """Deliveries of a repository's, an organization's or an app's webhook, as JSON or as a form."""
+
+    name = "github"
+    # What GitHub itself sends at most.
+    limit = 25 * 1024 * 1024
+
+    def receive(self, incoming: Incoming, secrets: Mapping[str, str]) -> Arrival:
+        """Verify with `webhook_secret`, then read. The signature comes first: strangers learn nothing else."""
+        headers = incoming.headers
+        verify(headers.get("x-hub-signature-256"), incoming.body, secrets.get("webhook_secret", ""))
+        name = _required(headers, "X-GitHub-Event")
+        key = _required(headers, "X-GitHub-Delivery")
+        decoded = _decoded(headers, incoming.body)
+        payload = decoded.payload
+        return Arrival(key, name, subject_key(payload), decoded, ignored_reason(name, payload))
+
+    def parse(self, delivery: Delivery, parsed: object, settings: Mapping[str, Any]) -> list[Event] | Ignored:
+        """One event, or why there is none."""
+        decoded = parsed if isinstance(parsed, Decoded) else _decoded(delivery.headers, delivery.body)
+        reason = ignored_reason(delivery.name, decoded.payload)
+        return [to_event(delivery, decoded, settings)] if reason is None else Ignored(reason)
+
+
+def _decoded(headers: Mapping[str, str], body: bytes) -> Decoded:
+    # JSON never begins with this, so a form is known also where its content type was lost.
+    if body.startswith(b"payload=") or "x-www-form-urlencoded" in headers.get("content-type", "").lower():
+        return decode(from_form(body, "payload"))
+    return decode(body)
+
+
+def _required(headers: Mapping[str, str], name: str) -> str:
+    value = headers.get(name.lower(), "").strip()
+    if not value:
+        hint = "GitHub sends it with every delivery; a proxy on the way must let it through"
+        raise PayloadMalformed(f"the header {name} is missing", hint=hint)
+    if len(value) > _MOST_HEADER:
+        raise PayloadMalformed(f"the header {name} is longer than {_MOST_HEADER} characters")
+    return storable_text(value)

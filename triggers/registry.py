@@ -1,0 +1,13 @@
+"""Every source, by the name in its hook's address. One more source is one more line."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from triggers.github import GitHubSource
+from triggers.source import Source
+
+SOURCES: Mapping[str, Source] = MappingProxyType(
+    {
+        "github": GitHubSource(),
+    }
+)
