@@ -19,7 +19,7 @@ LoopsError                   code, http_status, retryable; the message says what
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class DefinitionError(_Faulty):
     http_status = 400
 
     @classmethod
-    def at(cls, path: str, message: str, hint: str = "") -> "DefinitionError":
+    def at(cls, path: str, message: str, hint: str = "") -> Self:
         return cls([Fault(path, message, hint)])
 
 

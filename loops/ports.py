@@ -7,7 +7,7 @@ one runs inside a transaction that it neither begins nor ends.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -22,9 +22,11 @@ class Clock(Protocol):
         """The present instant, aware, in UTC."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryRow:
-    """A delivery as it is stored: `body` compressed, `headers` as JSON text, times in microseconds since 1970."""
+class DeliveryRow(NamedTuple):
+    """A delivery as it is stored: `body` compressed, `headers` as JSON text, times in microseconds since 1970.
+
+    A tuple because one is made for every delivery, and goes to the database as it is.
+    """
 
     id: str
     project_id: str

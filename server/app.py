@@ -78,7 +78,6 @@ class Service:
         self.new_token: str | None = None
         self.stopping = asyncio.Event()
         self._wiring = wiring or Wiring()
-        self._tasks: list[asyncio.Task[None]] = []
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
@@ -92,7 +91,6 @@ class Service:
         if self.role in _WORKS:
             await self._start_engine()
         self._start_dispatch()
-        self._opened.push_async_callback(self._end_tasks)
         if self.role in _SERVES:
             await self._listen()
         # What is alive now stays so: the collector need not walk it at every full pass.
@@ -174,12 +172,15 @@ class Service:
         )
         await lease.begin()
         self._opened.push_async_callback(lease.end)
+        # Stopped only after the engine has drained: what still runs is ours, and may be cancelled.
+        self._spawn("lease", lease.beat())
+        self._spawn("cancellations", watch_cancellations(interpreter, reader))
+        self._opened.push_async_callback(interpreter.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
-        self._spawn("lease", lease.beat())
+        self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
-        self._spawn("cancellations", watch_cancellations(interpreter, reader))
         self._spawn("retention", retain(self._writer, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:
@@ -190,7 +191,7 @@ class Service:
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"loops-{name}")
         task.add_done_callback(self._ended)
-        self._tasks.append(task)
+        self._opened.push_async_callback(_cancel, task)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """A part of the process that ends by an error takes the process with it: half a service is worse."""
@@ -211,15 +212,15 @@ class Service:
 
         return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
 
-    async def _end_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     async def stop(self) -> None:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _open(url: str) -> Database:

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,14 +52,21 @@ def postgres_server() -> "Iterator[PostgresServer]":
     server.cleanup()
 
 
-@pytest.fixture
-def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
-    """The address of an empty database of this test's own, for SQLAlchemy with psycopg."""
+@contextmanager
+def empty_postgres(postgres_server: "PostgresServer") -> Iterator[str]:
+    """The address of an empty database, for SQLAlchemy with psycopg; it is dropped in the end."""
     name = f"loops_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres_server.get_uri(), autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         yield postgres_server.get_uri(database=name, driver="psycopg")
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
+    """The address of an empty database of this test's own, for SQLAlchemy with psycopg."""
+    with empty_postgres(postgres_server) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -11,16 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from loops.definition import listening_filter
 from loops.errors import DefinitionError
-from loops.filters import compile_filter
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.matcher import Index, Listener
 
 log = logging.getLogger("loops.definitions")
-
-_LISTENING = ("internal-event", "event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Broken:
 class Definitions:
     """The index and the epoch that it stands at. Used by one transaction at a time."""
 
-    def __init__(self, begin: Callable[[str, int, Mapping[str, Any]], RunState]) -> None:
+    def __init__(self, begin: Callable[[str, int, Callable[[], Mapping[str, Any]]], RunState]) -> None:
         self.index = Index()
         self.broken: dict[str, Broken] = {}
         self._epoch = 0
@@ -61,10 +59,14 @@ class Definitions:
 
     def initial_state(self, connection: sa.Connection, listener: Listener) -> RunState:
         """The state that a run of this listener's revision begins with."""
-        definition = store.revision(connection, listener.key, listener.version)
-        if definition is None:
-            raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
-        return self._begin(listener.key, listener.version, definition)
+
+        def read() -> Mapping[str, Any]:
+            definition = store.revision(connection, listener.key, listener.version)
+            if definition is None:
+                raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
+            return definition
+
+        return self._begin(listener.key, listener.version, read)
 
     def _take(self, row: WorkflowRow) -> None:
         self.index.remove(row.id)
@@ -76,7 +78,7 @@ class Definitions:
             listener = listener_of(row)
         except DefinitionError as error:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
-            log.error("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
+            log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
             return
         if listener is not None:
             self.index.add(listener)
@@ -88,16 +90,16 @@ def listener_of(row: WorkflowRow) -> Listener | None:
     Raises DefinitionError where the trigger's filter cannot be compiled.
     """
     config = _trigger_config(row.definition)
-    kind = config.get("type")
-    if kind not in _LISTENING:
+    compiled = listening_filter(config)
+    if compiled is None:
         return None
     return Listener(
         key=row.id,
-        filter=compile_filter(config.get("filters") or {}, path="trigger.filters"),
+        filter=compiled,
         since=row.since_epoch,
         version=row.version,
         project_id=row.project_id,
-        kind=kind,
+        kind="event" if config["type"] == "event" else "internal-event",
     )
 
 

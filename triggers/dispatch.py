@@ -16,7 +16,6 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import OperationalError
 
 from loops.errors import LoopsError, StoreBusy
 from loops.event import Delivery, Event
@@ -27,17 +26,21 @@ from loops.store import connections as connections_store
 from loops.store import deliveries as store
 from loops.store import runs as runs_store
 from loops.store.deliveries import Due, EventRow, Settled
+from loops.store.outage import is_outage
 from loops.store.runs import NewRun
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
 from triggers.matcher import Listener
 from triggers.source import Ignored, Source
+from triggers.storable import storable_text
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.dispatch")
 
 BATCH = 256
 RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
+# Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
+PACE_SECONDS = 0.02
 # How often the queue is looked at without being told: for what other processes accepted, and for retries.
 IDLE_SECONDS = 1.0
 _RUN_NAMESPACE = uuid.UUID("5f0c8a52-9d0e-5c7e-8d0d-5e1d3a4b7c11")
@@ -94,6 +97,7 @@ class Dispatcher:
         """Dispatch until cancelled; a batch in flight is committed whole or not at all."""
         while True:
             self._wanted.clear()
+            begun = time.monotonic()
             try:
                 outcome = await self.batch()
             except StoreBusy as error:
@@ -102,6 +106,8 @@ class Dispatcher:
                 continue
             if outcome.taken == 0:
                 await self._idle()
+            elif outcome.taken < BATCH:
+                await asyncio.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
 
     async def _idle(self) -> None:
         try:
@@ -120,8 +126,9 @@ class Dispatcher:
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
         self._configs.clear()
-        self._definitions.refresh(connection)
         taken = store.due(connection, self._clock.now(), BATCH)
+        # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
+        self._definitions.refresh(connection)
         outcome.taken = len(taken)
         held = {due.id: self._handoff.take(due.id) for due in taken}
         stored = store.bodies(connection, [key for key, value in held.items() if value is None])
@@ -155,15 +162,16 @@ class Dispatcher:
                 return Settled(due.id, "quarantined", reason, 0)
             delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
             return self._dispatch(connection, due, delivery, None, outcome)
-        except OperationalError:
-            raise  # the database itself: the whole batch is tried again
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this delivery's alone: retried, then quarantined
+        except Exception as error:
+            if is_outage(error):
+                raise  # the database itself: the whole batch is tried again
+            # Whatever else it is, it is this delivery's alone: retried, then quarantined.
             self._failed(connection, due, error, outcome)
             return None
 
     def _failed(self, connection: sa.Connection, due: Due, error: Exception, outcome: BatchOutcome) -> None:
         told = error.message if isinstance(error, LoopsError) else f"{type(error).__name__}: {error}"
-        reason = told[:_MOST_REASON]
+        reason = storable_text(told[:_MOST_REASON])
         attempts = due.attempts + 1
         if attempts > len(RETRIES):
             store.quarantine(connection, due.id, attempts, reason)
@@ -206,11 +214,11 @@ class Dispatcher:
         matches = self._definitions.index.match(due.project_id, event)
         if not matches.passed and not matches.missed:
             return []
-        if event.properties.get("own_app") is True:
-            verdicts = [_own_output(listener) for listener in (*matches.passed, *matches.missed)]
-            self._keep(connection, due, event, position, verdicts, body=False)
-            return verdicts
         with connection.begin_nested():
+            if event.properties.get("own_app") is True:
+                verdicts = [_own_output(listener) for listener in (*matches.passed, *matches.missed)]
+                self._keep(connection, due, event, position, verdicts, body=False)
+                return verdicts
             verdicts = [self._brakes_and_start(connection, due, event, listener) for listener in matches.passed]
             for listener, compared in matches.near:
                 failed = next((one for one in compared if not one.passed), None)

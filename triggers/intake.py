@@ -1,10 +1,12 @@
 """Accept: a verified arrival is stored, and only then answered."""
 
-import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
+import msgspec
 import zstandard
 
 from loops.ports import Clock, DeliveryRow, Writer
@@ -14,10 +16,8 @@ from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source
 from triggers.storable import storable_text
 
-_KEPT_HEADERS = ("content-type", "user-agent")
-_KEPT_PREFIXES = ("x-github-", "x-slack-", "webhook-")
-# Never kept: a signature is a secret's shadow, and worth nothing after verification.
-_DROPPED = ("signature",)
+_KEPT = re.compile("content-type|user-agent|(x-github-|x-slack-|webhook-)(?!.*signature).*", re.DOTALL)
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,19 @@ class Intake:
         arrival = source.receive(incoming, connection.secrets)
         headers = kept_headers(incoming.headers)
         row = self._row(source, connection, incoming, arrival, headers)
-        receipt = await self._writer.accept(row)
-        if not receipt.new:
-            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
         if arrival.ignored is not None:
-            return Answer(receipt.id, "ignored", arrival.ignored)
-        self._handoff.put(receipt.id, Held(headers, incoming.body, arrival.parsed))
+            receipt = await self._writer.accept(row)
+            return Answer(receipt.id, "ignored" if receipt.new else "duplicate", arrival.ignored)
+        # Before it is stored: a dispatcher may take the row as soon as it is.
+        self._handoff.put(row.id, Held(headers, incoming.body, arrival.parsed))
+        try:
+            receipt = await self._writer.accept(row)
+        except BaseException:
+            self._handoff.take(row.id)
+            raise
+        if not receipt.new:
+            self._handoff.take(row.id)
+            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
         self._accepted()
         return Answer(receipt.id, "accepted")
 
@@ -86,16 +93,20 @@ class Intake:
             verified=arrival.verified,
             status="accepted" if arrival.ignored is None else "ignored",
             reason=arrival.ignored or "",
-            headers=json.dumps(headers),
+            headers=_encode(headers).decode(),
             body=self._zstd.compress(incoming.body),
             size=len(incoming.body),
         )
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that say what a delivery is, without signatures and credentials."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if (name in _KEPT_HEADERS or name.startswith(_KEPT_PREFIXES)) and not any(word in name for word in _DROPPED)
-    }
+    """The headers that say what a delivery is, by their names in lower case, without signatures and credentials: a
+    signature is a secret's shadow, and worth nothing after verification."""
+    return {kept: storable_text(value) for name, value in headers.items() if (kept := _kept_name(name))}
+
+
+@lru_cache(1000)
+def _kept_name(name: str) -> str | None:
+    """The name to keep a header by. Senders use few names; a stranger's many push each other out."""
+    folded = name.lower()
+    return folded if _KEPT.fullmatch(folded) else None

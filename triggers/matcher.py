@@ -29,6 +29,8 @@ _Path: TypeAlias = tuple[str | None, ...]
 # Nested plain dicts, as they are read on every event: a field's value (None: any) -> the next field, and at the end
 # of a path: what is tested there -> the listeners that test it.
 _Node: TypeAlias = dict[Any, Any]
+_NO_LEAF: _Node = {}
+_COMPARED_AS_IS = frozenset({str, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,20 @@ class Index:
         root = self._roots.get((project_id, kind_of(event)))
         if root is None:
             return Matches(event)
-        nodes = [root]
         fields = _fields(event)
+        if not _COMPARED_AS_IS.issuperset(map(type, fields)):
+            return _matched_by_coercion(root, fields, event)
+        nodes = [root]
         for value in fields[:-1]:
-            nodes = _level(nodes, value)
+            above, nodes = nodes, []
+            for node in above:
+                if value in node:
+                    nodes.append(node[value])
+                if None in node and value is not None:
+                    nodes.append(node[None])
             if not nodes:
                 return Matches(event)
-        return _decided(nodes, fields, event)
+        return _decided(nodes, fields[-1], event)
 
     def broad(self) -> int:
         """How many listeners no exact key narrows: each of them is tested against every event of its name."""
@@ -149,48 +158,40 @@ def _fields(event: Event) -> tuple[JsonValue, ...]:
     return (event.name, repository, get("event_type"), get("channel"), get("action"))
 
 
-def _level(nodes: list[_Node], value: JsonValue) -> list[_Node]:
-    """The nodes one field further down. A value that is no string may equal one by coercion, so it follows all."""
-    below: list[_Node] = []
-    for node in nodes:
-        if value is None or isinstance(value, str):
-            child = node.get(value)
-            if child is not None:
-                below.append(child)
-            if value is not None and None in node:
-                below.append(node[None])
-        else:
-            below.extend(node.values())
-    return below
-
-
-def _decided(nodes: list[_Node], fields: tuple[JsonValue, ...], event: Event) -> Matches:
-    action = fields[-1]
-    for value in fields:
-        if value is not None and not isinstance(value, str):
-            return _decided_by_coercion(_level(nodes, action), event)
+def _decided(nodes: list[_Node], action: JsonValue, event: Event) -> Matches:
+    """The last field, and what is tested below it."""
     passed: list[Listener] = []
     missed: list[Listener] = []
-    for leaf in _level(nodes, action):
-        for tests, listeners in leaf.items():
-            for test in tests:
-                if not test(event):
-                    if len(missed) < NEAR_MISSES:
-                        missed += listeners
-                    break
-            else:
-                passed += listeners
+    for node in nodes:
+        for value in (None,) if action is None else (action, None):
+            for tests, listeners in node.get(value, _NO_LEAF).items():
+                for test in tests:
+                    if not test(event):
+                        if len(missed) < NEAR_MISSES:
+                            missed += listeners
+                        break
+                else:
+                    passed += listeners
     if len(missed) < NEAR_MISSES:
         _add_other_actions(nodes, action, missed)
     return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
 
 
-def _decided_by_coercion(leaves: list[_Node], event: Event) -> Matches:
-    """As _decided, for leaves that were reached without comparing: the whole filter decides, once a listener."""
-    reached = {one.key: one for leaf in leaves for listeners in leaf.values() for one in listeners}
-    passed = [listener for listener in reached.values() if listener.filter.matches(event)]
-    wanting = {listener.key for listener in passed}
-    missed = [listener for key, listener in reached.items() if key not in wanting]
+def _matched_by_coercion(root: _Node, fields: tuple[JsonValue, ...], event: Event) -> Matches:
+    """For an event with a field that is no string: it may equal any string, so all paths are followed there.
+
+    The whole filter decides then, as not everything on the path was compared.
+    """
+    nodes = [root]
+    for value in fields:
+        ways = (None, value) if isinstance(value, str) else (None,)
+        as_is = value is None or isinstance(value, str)
+        nodes = [node[way] for node in nodes for way in (ways if as_is else node) if way in node]
+    reached = {one.key: one for leaf in nodes for listeners in leaf.values() for one in listeners}
+    passed: list[Listener] = []
+    missed: list[Listener] = []
+    for listener in reached.values():
+        (passed if listener.filter.matches(event) else missed).append(listener)
     return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
 
 

@@ -9,7 +9,8 @@ from loops.event import Delivery, Event
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A request as it came. Header names are in lower case, their values may hold any character; the body is raw."""
+    """A request as it came. Headers are looked up by their names in lower case, and may hold any character; the body is
+    raw."""
 
     headers: Mapping[str, str]
     body: bytes

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from loops.definition.findings import suggestion
+from loops.definition.findings import shown, suggestion
 from loops.errors import Fault, RequestError
 
 LONGEST_NAME = 100
@@ -63,7 +63,7 @@ def kind_named(name: object) -> Kind:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise RequestError(
-            f"{name!r} is not a kind of connection", hint=suggestion(str(name), list(KINDS)), path="kind"
+            f"{shown(name)!r} is not a kind of connection", hint=suggestion(str(name), list(KINDS)), path="kind"
         )
     return kind
 
@@ -76,7 +76,8 @@ def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked:
     for name, value in given.items():
         setting = known.get(name)
         if setting is None:
-            faults.append(Fault(f"settings.{name}", f"is not a setting of {kind.name}", suggestion(name, list(known))))
+            hint = suggestion(name, list(known))
+            faults.append(Fault(f"settings.{shown(name)}", f"is not a setting of {kind.name}", hint))
             continue
         try:
             values[name] = setting.check(_text(value))

@@ -1,6 +1,6 @@
 """Workflows as JSON or YAML, and the typed values that they are read into."""
 
-from loops.definition.compiled import CompiledWorkflow, compile_workflow
+from loops.definition.compiled import CompiledWorkflow, compile_workflow, listening_filter
 from loops.definition.parse import parse_workflow
 from loops.definition.reading import read_documents, to_yaml
 from loops.definition.workflow import Workflow, export_workflow
@@ -10,6 +10,7 @@ __all__ = [
     "Workflow",
     "compile_workflow",
     "export_workflow",
+    "listening_filter",
     "parse_workflow",
     "read_documents",
     "to_yaml",

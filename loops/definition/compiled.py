@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter, ValidationError
+
 from loops.definition.findings import Findings, join
 from loops.definition.inputs import FUNCTIONS, SOURCES
 from loops.definition.inputs.base import MASK_ROOTS
@@ -11,7 +13,7 @@ from loops.definition.references import Surroundings, inspect_roots
 from loops.definition.schema.actions import Action, ActionShape, FunctionConfig
 from loops.definition.schema.base import Kinds
 from loops.definition.schema.parts import Masking, Variable
-from loops.definition.schema.triggers import RequestedTrigger, Trigger
+from loops.definition.schema.triggers import RequestedTrigger, Trigger, TriggerConfig
 from loops.definition.workflow import Workflow
 from loops.errors import DefinitionError, FilterError, TemplateError
 from loops.event import JsonValue
@@ -115,6 +117,23 @@ def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | 
     except FilterError as error:
         findings.faults.extend(error.faults)
         return None
+
+
+_TRIGGER: TypeAdapter[Trigger] = TypeAdapter(TriggerConfig)
+
+
+def listening_filter(config: Mapping[str, object]) -> Filter | None:
+    """What a stored trigger's config is held against events with; None where no event starts it.
+
+    Compiles nothing else of the workflow, as an index of many thousand needs only this. Raises DefinitionError.
+    """
+    try:
+        filters = _TRIGGER.validate_python(config).effective_filters()
+    except ValidationError as error:
+        raise DefinitionError.at(
+            "trigger.config", f"is not what this release reads: {error.errors()[0]['msg']}"
+        ) from error
+    return None if filters is None else compile_filter(filters, path="trigger.config.filters")
 
 
 def compile_mask(masking: Masking | None, config: Trigger | None, findings: Findings) -> Template | None:

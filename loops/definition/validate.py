@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from loops.definition.findings import Findings, nearest, shown
 from loops.definition.schema.parts import Edge
 
+_MOST_TOLD = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -87,11 +89,11 @@ def _inspect_branches(graph: _Graph, findings: Findings) -> None:
         taken: dict[tuple[str, int | None], int] = {}
         for index, edge in leaving:
             path = f"edges[{index}]"
+            if edge.type == "branch" and node.slots is not None:
+                _inspect_slot(node, edge, path, findings)
             if node.ends:
                 findings.warn(path, f'is never followed: "{shown(source)}" ends the run', "remove it")
                 continue
-            if edge.type == "branch" and node.slots is not None:
-                _inspect_slot(node, edge, path, findings)
             first = taken.setdefault((edge.type, edge.index), index)
             if first == index:
                 continue
@@ -132,15 +134,18 @@ def _inspect_cycles(graph: _Graph, findings: Findings) -> None:
             index, edge = step
             if edge.target in on_way:
                 circle = [*way[way.index(edge.target) :], edge.target]
-                findings.refuse(
-                    f"edges[{index}]",
-                    f"closes a cycle: {' -> '.join(shown(name) for name in circle)}",
-                    "a run never goes back",
-                )
+                findings.refuse(f"edges[{index}]", f"closes a cycle: {_told(circle)}", "a run never goes back")
             elif edge.target not in done:
                 way.append(edge.target)
                 on_way.add(edge.target)
                 pending.append(iter(graph.leaving.get(edge.target, ())))
+
+
+def _told(way: Sequence[str]) -> str:
+    """A way as a message tells it, its middle left out when it is long."""
+    names = [shown(name) for name in way]
+    half = _MOST_TOLD // 2
+    return " -> ".join(names if len(names) <= _MOST_TOLD else [*names[:half], "…", *names[-half:]])
 
 
 def _inspect_reach(graph: _Graph, trigger: Node, findings: Findings) -> None:

@@ -78,8 +78,8 @@ def less_or_equal(a: HogValue, b: HogValue) -> bool:
 
 
 def truthy(value: HogValue) -> bool:
-    """Whether a condition holds: null, false, 0 and "" do not; empty lists and maps do."""
-    return True if is_container(value) else bool(value)
+    """Whether a condition holds: null, false, 0, NaN and "" do not; empty lists and maps do."""
+    return True if is_container(value) else bool(value) and value == value
 
 
 def to_number(value: HogValue) -> Number | None:
@@ -91,7 +91,7 @@ def to_number(value: HogValue) -> Number | None:
     if isinstance(value, int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return None if math.isnan(value) else value
     if isinstance(value, str):
         return _number_of_text(value)
     return epoch_seconds(value) if isinstance(value, date) else None

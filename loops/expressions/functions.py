@@ -13,7 +13,7 @@ from loops.expressions.coercion import contains, epoch_seconds, to_number, truth
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, Run, check_length, joined, size
 from loops.expressions.faults import fault
 from loops.expressions.moments import format_hog, in_zone, to_moment, zone_named
-from loops.expressions.notation import HogValue, hog_text, json_text
+from loops.expressions.notation import HogValue, Number, hog_text, json_text
 from loops.expressions.operators import settled
 
 _LEADING_INT = re.compile(r"\s*([+-]?\d{1,300})", re.ASCII)
@@ -138,7 +138,7 @@ def _to_int(value: HogValue) -> HogValue:
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
-        return None if isinstance(value, float) and not math.isfinite(value) else int(value)
+        return int(value) if math.isfinite(value) else None
     match = _LEADING_INT.match(value) if isinstance(value, str) else None
     return int(match[1]) if match else None
 
@@ -171,16 +171,20 @@ def _replace_all(value: HogValue, wanted: HogValue, replacement: HogValue) -> Ho
 def _split_by_string(separator: HogValue, value: HogValue, most: HogValue = None) -> HogValue:
     text, between = _text("splitByString", value), _text("splitByString", separator)
     pieces = text.split(between) if between else list(text)
-    limit = to_number(most) if most is not None else None
-    return pieces if limit is None or limit < 0 else pieces[: int(limit)]
+    limit = _index(most)
+    return pieces if limit is None or limit < 0 else pieces[:limit]
 
 
 def _substring(value: HogValue, start: HogValue, length: HogValue = None) -> HogValue:
-    first, count = to_number(start), to_number(length) if length is not None else math.inf
-    if not isinstance(value, str) or first is None or count is None or first < 1 or count < 0:
+    first, count = _index(start), _index(length)
+    if not isinstance(value, str) or first is None or first < 1 or (count is not None and count < 0):
         return ""
-    begin = int(first) - 1
-    return value[begin:] if count == math.inf else value[begin : begin + int(count)]
+    return value[first - 1 :] if count is None else value[first - 1 : first - 1 + count]
+
+
+def _index(value: HogValue) -> int | None:
+    number = to_number(value) if value is not None else None
+    return int(number) if number is not None and math.isfinite(number) else None
 
 
 def _position(value: HogValue, wanted: HogValue) -> HogValue:
@@ -228,14 +232,15 @@ def _to_date_time(value: HogValue, zone: HogValue = None) -> HogValue:
     return moment if zone is None else in_zone(moment, where)
 
 
-def _round(value: HogValue, _digits: HogValue = None) -> HogValue:
-    number = to_number(value)
-    return None if number is None else settled(math.floor(number + 0.5) if isinstance(number, float) else number)
+def _half_up(number: Number) -> int:
+    return number if isinstance(number, int) else math.floor(number + 0.5)
 
 
-def _floor(value: HogValue) -> HogValue:
+def _rounded(value: HogValue, rounding: Callable[[Number], int]) -> HogValue:
     number = to_number(value)
-    return None if number is None else settled(math.floor(number))
+    if number is None or not math.isfinite(number):
+        return math.nan if number is None else number
+    return settled(rounding(number))
 
 
 def _has(items: HogValue, item: HogValue) -> bool:
@@ -246,7 +251,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "coalesce": _lazy(first_not_null, 1, None),
     "concat": _lazy(joined, 1, None),
     "empty": _plain(_is_empty, 1),
-    "floor": _plain(_floor, 1),
+    "floor": _plain(lambda value: _rounded(value, math.floor), 1),
     "formatDateTime": _plain(_format_date_time, 2, 3),
     "has": _plain(_has, 2),
     "if": _lazy(conditional, 3, 3),
@@ -261,7 +266,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "now": _lazy(_now, 0, 1),
     "position": _plain(_position, 2),
     "replaceAll": _plain(_replace_all, 3),
-    "round": _plain(_round, 1, 2),
+    "round": _plain(lambda value, _digits=None: _rounded(value, _half_up), 1, 2),
     "splitByString": _plain(_split_by_string, 2, 3),
     "substring": _plain(_substring, 2, 3),
     "toDateTime": _plain(_to_date_time, 1, 2),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from io import StringIO
 from itertools import takewhile
 from typing import TextIO, cast
 
@@ -17,7 +18,7 @@ from liquid.static_analysis import TemplateAnalysis
 from liquid.stringify import to_liquid_string
 
 from loops.errors import Fault, TemplateError
-from loops.expressions.evaluation import CLOCK, MAX_OUTPUT, Evaluation, size
+from loops.expressions.evaluation import CLOCK, Evaluation, check_length, size
 from loops.expressions.faults import fault, refusal
 from loops.expressions.liquid_filters import guarded, install
 from loops.expressions.liquid_values import spelled, wrapped
@@ -81,6 +82,19 @@ class LiquidTemplate:
             raise fault(f"a value does not fit here: {str(error)[:200]}") from error
 
 
+class _Buffer(StringIO):
+    """Output of limited length. The library's own would also turn CR into LF, and count bytes."""
+
+    def __init__(self, used: int) -> None:
+        super().__init__(newline="")
+        self.used = used
+
+    def write(self, text: str) -> int:
+        self.used += len(text)
+        check_length(self.used)
+        return super().write(text)
+
+
 class _Bound(BoundTemplate):
     """A template that knows how much markup it has, which is what one turn of a loop may cost."""
 
@@ -89,7 +103,7 @@ class _Bound(BoundTemplate):
     def render_with(self, names: Mapping[str, object], evaluation: Evaluation) -> str:
         context = _Context(self, globals=self.make_globals(names))
         context.evaluation = evaluation
-        buffer = self._get_buffer()
+        buffer = context.get_buffer()
         self.render_with_context(context, buffer)
         return buffer.getvalue()
 
@@ -113,6 +127,9 @@ class _Context(RenderContext):
     def filter(self, name: str, token: Token | None) -> Callable[..., object]:
         return guarded(name, super().filter(name, token), self.evaluation)
 
+    def get_buffer(self, buf: TextIO | None = None) -> StringIO:
+        return _Buffer(buf.used if isinstance(buf, _Buffer) else 0)
+
     def raise_for_loop_limit(self, length: int = 1) -> None:
         # Counted as each loop is entered, so that loops after and in each other share one allowance.
         self.evaluation.spend(length * (20 + 2 * self.template.work))
@@ -127,7 +144,6 @@ class _Environment(Environment):
 
     template_class = _Bound
     loop_iteration_limit = 100_000
-    output_stream_limit = MAX_OUTPUT
     context_depth_limit = 30
     block_nesting_limit = 30
     suppress_blank_control_flow_blocks = False
@@ -260,6 +276,8 @@ def _mend(message: str) -> str:
     """What helps with some of the library's complaints."""
     if match := re.fullmatch(r"unexpected tag '(include|render|layout)'", message):
         return f"a template stands alone: write here what {match[1]} would bring"
+    if match := re.fullmatch(r"expected an identifier, found (\w+)", message):
+        return f'a property with the name of a keyword is written ["{match[1]}"]'
     if message.startswith("'<' and '>' are not supported"):
         return "turn a text into a number first: {% assign n = variables.n | plus: 0 %}"
     return "render less, or a smaller value" if message.endswith("limit reached") else ""

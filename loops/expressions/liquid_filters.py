@@ -61,7 +61,9 @@ def guarded(name: str, call: _Filter, evaluation: Evaluation) -> _Filter:
 def _extent(value: object) -> int:
     if isinstance(value, range):
         return max(0, value.stop - value.start)  # len() fails for a vast range
-    return len(value) if isinstance(value, (str, list, dict)) else 1
+    if isinstance(value, (list, dict)):
+        return 4 * len(value)  # an item costs more than a character
+    return len(value) if isinstance(value, str) else 1
 
 
 def _check_growth(name: str, left: object, arguments: Sequence[object], evaluation: Evaluation) -> None:

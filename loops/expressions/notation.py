@@ -152,8 +152,10 @@ def _json_string(text: str) -> str:
 def _json_scalar(value: HogValue) -> str:
     if isinstance(value, date):
         return f'"{moment_text(value)}"'
-    text = _hog_scalar(value)
-    return "null" if text in {"NaN", "Infinity", "-Infinity"} else text
+    if isinstance(value, float) and not abs(value) < _EXACT_BELOW:
+        # A reader that has integers would take the rounded digits that JavaScript prints for another number.
+        return repr(value) if math.isfinite(value) else "null"
+    return _hog_scalar(value)
 
 
 _HOG = _Style(_hog_string, _hog_scalar, ", ", ": ")

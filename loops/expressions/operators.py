@@ -18,26 +18,22 @@ _EXACT_BELOW = 2**53
 _MOST_COMPARISONS = 10_000_000
 
 
-def settled(number: Number | None) -> Number | None:
-    """A result of arithmetic as JSON has it: whole floats are ints, vast ints floats, what is not finite is null."""
-    if number is None:
-        return None
+def settled(number: Number) -> Number:
+    """A result as JavaScript's one kind of number would have it: whole floats are ints, vast ints are floats."""
     if isinstance(number, int):
         if -EXPONENT_FROM < number < EXPONENT_FROM:
             return number
         try:
             return float(number)
         except OverflowError:
-            return None
-    if not math.isfinite(number):
-        return None
-    return int(number) if number.is_integer() and abs(number) < _EXACT_BELOW else number
+            return math.inf if number > 0 else -math.inf
+    return int(number) if abs(number) < _EXACT_BELOW and number.is_integer() else number
 
 
-def negative(value: HogValue) -> Number | None:
-    """The number with the other sign; null for what is no number."""
+def negative(value: HogValue) -> Number:
+    """The number with the other sign; NaN for what is no number."""
     number = to_number(value)
-    return None if number is None else settled(-number)
+    return math.nan if number is None else settled(-number)
 
 
 def like(value: HogValue, pattern: HogValue, *, fold: bool = False) -> bool:
@@ -67,16 +63,24 @@ def _end_of(part: str, text: str, start: int) -> int:
 
 
 def _counted(calculate: Callable[[Any, Any], Number]) -> Operator:
+    """Arithmetic as JavaScript has it: NaN and infinities are numbers, and become null only where JSON begins."""
+
     def run(a: HogValue, b: HogValue) -> HogValue:
         left, right = to_number(a), to_number(b)
         if left is None or right is None:
-            return None
+            return math.nan
         try:
-            return settled(calculate(left, right))
+            return settled(calculate(settled(left), settled(right)))
         except (ArithmeticError, ValueError):
-            return None  # such as a division by zero, where JavaScript has Infinity or NaN and JSON has nothing
+            return math.nan
 
     return run
+
+
+def _quotient(a: Number, b: Number) -> Number:
+    if b == 0:
+        return math.nan if a == 0 else math.copysign(math.inf, a)
+    return a / b
 
 
 def _remainder(a: Number, b: Number) -> Number:
@@ -129,7 +133,7 @@ OPERATORS: dict[str, Operator] = {
     "+": _counted(operator.add),
     "-": _counted(operator.sub),
     "*": _counted(operator.mul),
-    "/": _counted(operator.truediv),
+    "/": _counted(_quotient),
     "%": _counted(_remainder),
     "||": _joined,
 }

@@ -17,7 +17,7 @@ from loops.expressions.nodes import Compilation, StaticPath, plain
 from loops.expressions.notation import HogValue, hog_text
 
 Engine: TypeAlias = Literal["hog", "liquid"]
-Scope: TypeAlias = Mapping[str, JsonValue]
+Scope: TypeAlias = Mapping[str, object]  # JSON-like values by name, and the clock
 _Render: TypeAlias = Callable[[Scope], JsonValue]
 
 _NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
@@ -41,7 +41,8 @@ class Template:
     def render(self, scope: Scope) -> JsonValue:
         """The template's value. Raises TemplateError with the path of the string that failed.
 
-        The scope's key `__now__` may hold the present moment. What is read is handed on as it is, not copied.
+        A scope holds JSON-like values by name; its key `__now__` may hold the present moment as a datetime. What is
+        read is handed on as it is, not copied.
         """
         return self._render(scope)
 
@@ -60,7 +61,7 @@ class Expression:
     _evaluate: _Render = field(repr=False, compare=False)
 
     def evaluate(self, scope: Scope) -> JsonValue:
-        """The expression's value; moments as ISO text. Raises TemplateError."""
+        """The expression's value for a scope as in Template.render; moments as ISO text. Raises TemplateError."""
         return self._evaluate(scope)
 
 
@@ -208,7 +209,7 @@ def _python_index(key: str | int) -> str | int:
     return key - 1 if isinstance(key, int) and key > 0 else key
 
 
-def _found(scope: Scope, keys: StaticPath) -> JsonValue:
+def _found(scope: Scope, keys: StaticPath) -> object:
     value: object = scope
     for key in keys:
         if isinstance(value, Mapping):
@@ -217,4 +218,4 @@ def _found(scope: Scope, keys: StaticPath) -> JsonValue:
             value = value[key]
         else:
             return None
-    return cast("JsonValue", value)
+    return value

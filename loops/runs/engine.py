@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
+from sqlalchemy.exc import DBAPIError
 
 from loops.store import sqlite
 from loops.store.database import is_sqlite
+from loops.store.outage import busy
 
 log = logging.getLogger("loops.engine")
 
@@ -75,6 +77,7 @@ class EngineClient:
             serializer=DBOSPortableJSONSerializer(),
             application_name=_NAME,
             lazy=True,
+            retry_connection_errors=False,  # a caller who is told can do better than wait
         )
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="loops-engine")
 
@@ -133,8 +136,11 @@ class EngineClient:
         return len(ids)
 
     async def call(self, fn: Callable[[], T]) -> T:
-        """Run a blocking call of the engine on this client's own threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, fn)
+        """Run a blocking call of the engine on this client's own threads. Raises StoreBusy."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, fn)
+        except (DBAPIError, sa.exc.TimeoutError) as error:
+            raise busy(error) from error
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
@@ -82,6 +82,7 @@ class Interpreter:
         self._observer = observer or Observer()
         self._active: dict[str, asyncio.Task[Outcome] | None] = {}
         self._asked: set[str] = set()
+        self._driving: set[asyncio.Task[Any]] = set()
 
     @property
     def active(self) -> list[str]:
@@ -99,6 +100,21 @@ class Interpreter:
 
     async def advance(self, run_id: str, seq: int, owner: str) -> None:
         """Act for (run, seq) until it parks or is over. A stale or fenced segment changes nothing."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())  # a coroutine that runs has one
+        self._driving.add(task)
+        try:
+            await self._advance(run_id, seq, owner)
+        finally:
+            self._driving.discard(task)
+
+    async def abandon(self) -> None:
+        """Stop whatever still acts in this process. It is taken up elsewhere or later, from what was stored last."""
+        driving = list(self._driving)
+        for task in driving:
+            task.cancel()
+        await asyncio.gather(*driving, return_exceptions=True)
+
+    async def _advance(self, run_id: str, seq: int, owner: str) -> None:
         now = self._clock.now()
         claimed = await self._write(lambda connection: store.claim(connection, run_id, seq, owner, now))
         if claimed is None:

@@ -128,24 +128,39 @@ class Leaseholder:
         """Take the lease; must be called before the engine is launched."""
         if self._single:
             await self._writer.run(lambda connection: connection.execute(leases.delete()))
+        await self._renew()
+
+    async def _renew(self) -> None:
+        asked = time.monotonic()
         await self._writer.run(lambda connection: renew(connection, self._host.executor_id, self._role))
-        self._renewed = time.monotonic()
+        self._renewed = asked
 
     async def beat(self) -> None:
-        """Renew and reap, every two seconds, until cancelled. On SQLite once: the lock is the lease."""
-        await self.reap()
+        """Renew every two seconds, until cancelled or too late. On SQLite never: the lock is the lease."""
         while not self._single:
             await asyncio.sleep(BEAT_SECONDS)
             try:
-                await self._writer.run(lambda connection: renew(connection, self._host.executor_id, self._role))
-                self._renewed = time.monotonic()
-                await self.reap()
+                await asyncio.wait_for(self._renew(), BEAT_SECONDS)
             except StoreBusy as error:
                 log.warning("cannot renew the lease: %s", error.message)
+            except TimeoutError:
+                log.warning("cannot renew the lease: the database does not answer")
             if time.monotonic() - self._renewed > _SURRENDER_SECONDS:
                 log.critical("the lease could not be renewed in time: this process stops, others take its runs over")
                 self._on_lost()
                 return
+
+    async def watch(self) -> None:
+        """Hand on what dead workers held: now, and where there may be several every two seconds, until cancelled."""
+        while True:
+            try:
+                await self.reap()
+            except StoreBusy as error:
+                log.warning("cannot look for dead workers: %s", error.message)
+            else:
+                if self._single:
+                    return
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def reap(self) -> int:
         """Queue again what executors without a live lease hold; how many segments."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,16 +74,22 @@ class ProgramLoader:
         """The program of a claimed run. Raises DefinitionError where this release refuses the definition."""
         return self._program((claimed.workflow_id, claimed.version), claimed.definition)
 
-    def begin(self, workflow_id: str, version: int, definition: Mapping[str, Any]) -> RunState:
-        """The state of a new run of this revision."""
-        return begin(self._program((workflow_id, version), definition))
+    def begin(self, workflow_id: str, version: int, read: Callable[[], Mapping[str, Any]]) -> RunState:
+        """The state of a new run of this revision, whose definition is read only if it is not known."""
+        program = self._known((workflow_id, version)) or self._program((workflow_id, version), read())
+        return begin(program)
 
-    def _program(self, revision: tuple[str, int], definition: Mapping[str, Any]) -> LoadedProgram:
+    def _known(self, revision: tuple[str, int]) -> LoadedProgram | None:
         with self._lock:  # runs are driven on the event loop, and begun on the writer's thread
             known = self._kept.get(revision)
             if known is not None:
                 self._kept.move_to_end(revision)
-                return known
+            return known
+
+    def _program(self, revision: tuple[str, int], definition: Mapping[str, Any]) -> LoadedProgram:
+        known = self._known(revision)
+        if known is not None:
+            return known
         program = LoadedProgram(compile_workflow(parse_workflow(dict(definition))))
         with self._lock:
             self._kept[revision] = program

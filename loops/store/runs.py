@@ -259,7 +259,7 @@ def _put_step(connection: sa.Connection, run_id: str, seq: int, step: StepRow) -
         "started_at": step.started_at,
         "finished_at": step.finished_at,
     }
-    if step.finished_at is not None and _update_waiting(connection, run_id, step, values):
+    if _update_waiting(connection, run_id, step, values):
         return
     connection.execute(run_steps.insert().values(run_id=run_id, step_id=step.step_id, **values))
 

@@ -45,10 +45,13 @@ class Token(SQLModel, table=True):
 
 
 class Connection(SQLModel, table=True):
-    """A stored connection to GitHub, Slack, … ; `secrets` is sealed with LOOPS_SECRET_KEY."""
+    """A stored connection to GitHub, Slack, … ; `secrets` is sealed with LOOPS_SECRET_KEY.
+
+    An id is never given again: it stands in the addresses that senders deliver to, and in the keys of deliveries.
+    """
 
     __tablename__ = "loops_connections"
-    __table_args__ = (sa.UniqueConstraint("project_id", "kind", "name"),)
+    __table_args__ = (sa.UniqueConstraint("project_id", "kind", "name"), {"sqlite_autoincrement": True})
     id: int | None = Field(default=None, primary_key=True)
     project_id: str = Field(foreign_key="loops_projects.id")
     kind: str

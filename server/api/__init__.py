@@ -11,5 +11,9 @@ def register_api(app: web.Application) -> None:
     """Add the API to an application that holds SERVICES."""
     api = web.Application(middlewares=[errors_as_json])
     for route in ROUTES:
-        api.router.add_route(route.method, route.path, guarded(route.handler, route.role))
+        handler = guarded(route.handler, route.role)
+        if route.method == "GET":
+            api.router.add_get(route.path, handler)  # and HEAD
+        else:
+            api.router.add_route(route.method, route.path, handler)
     app.add_subapp(PREFIX, api)

@@ -137,6 +137,16 @@ def instant_after(page: Page) -> tuple[datetime, str] | None:
         _bad_cursor()
 
 
+def number_after(page: Page) -> int | None:
+    """Where a list in order of row numbers goes on."""
+    if page.after is None:
+        return None
+    text = page.after[0]
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LAST_ID))):
+        _bad_cursor()
+    return int(text)
+
+
 def _closed(after: tuple[str, ...]) -> str:
     return base64.urlsafe_b64encode(json.dumps(after).encode()).decode("ascii").rstrip("=")
 

@@ -1,11 +1,10 @@
 """POST /hooks/{source}/{connection}: where senders deliver."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 
 from loops.errors import DeliveryError, LoopsError, NotFound, PayloadMalformed, PayloadTooLarge, StoreBusy, StoreError
 from server.metrics import Metrics
@@ -15,7 +14,8 @@ from triggers.source import Incoming, Source
 
 _RETRY_AFTER = "5"
 _STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
-_json = msgspec.json.encode
+_JSON = {"Content-Type": "application/json"}
+_json = msgspec.json.Encoder().encode
 
 
 class BodyBudget:
@@ -39,6 +39,7 @@ def receive_handler(
     services: Services, source: Source, budget: BodyBudget
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler of one source."""
+    counted = _Counted(services.metrics, source.name)
 
     async def receive(request: web.Request) -> web.Response:
         begun = time.perf_counter()
@@ -46,23 +47,40 @@ def receive_handler(
             response = await _receive(services, source, budget, request)
         except LoopsError as error:
             response = refusal(error)
-        _count(services.metrics, source.name, response, time.perf_counter() - begun)
+        counted.add(response.status, time.perf_counter() - begun)
         return response
 
     return receive
+
+
+class _Counted:
+    """Counts answers; the series are looked up once, as this runs for every delivery."""
+
+    def __init__(self, metrics: Metrics, source: str) -> None:
+        self._metrics = metrics
+        self._source = source
+        self._series: dict[int, Callable[[], None]] = {}
+        self._observe = metrics.delivery_accept_seconds.observe
+
+    def add(self, status: int, seconds: float) -> None:
+        count = self._series.get(status)
+        if count is None:
+            count = self._series[status] = self._metrics.deliveries.labels(self._source, str(status)).inc
+        count()
+        self._observe(seconds)
 
 
 async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
     opened = await services.book.get(_connection_id(request), source.name)
     body, held = await _read(request, source.limit, budget)
     try:
-        incoming = Incoming(headers=_headers(request), body=body, query=request.query)
+        incoming = Incoming(headers=request.headers, body=body, query=request.query)
         connection = Connection(opened.id, opened.project_id, opened.kind, opened.secrets)
         answer = await services.intake.receive(source, connection, incoming)
     finally:
         budget.give_back(held)
     told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
-    return web.Response(status=_STATUS[answer.status], body=_json(told), content_type="application/json")
+    return web.Response(status=_STATUS[answer.status], body=_json(told), headers=_JSON)
 
 
 def _connection_id(request: web.Request) -> int:
@@ -72,36 +90,35 @@ def _connection_id(request: web.Request) -> int:
     return int(text)
 
 
-def _headers(request: web.Request) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in request.headers.items()}
-
-
 async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:
-    """The body, and how many bytes of the budget it holds. Never reads far past the limit."""
-    length = request.content_length
-    if length is not None and length > limit:
-        raise PayloadTooLarge(f"the body has {length} bytes, over the limit of {limit}")
-    held = 0
+    """The body, and how many bytes of the budget it holds. Never reads far past the limit, whatever length was told."""
+    told = request.content_length
+    if told is not None and told > limit:
+        raise _too_large(limit)
+    held = told or 0
+    budget.take(held)
     chunks: list[bytes] = []
+    size = 0
     try:
-        if length:
-            budget.take(length)
-            held = length
-        size = 0
         async for chunk in request.content.iter_any():
+            chunks.append(chunk)
             size += len(chunk)
             if size > limit:
-                raise PayloadTooLarge(f"the body is over the limit of {limit} bytes")
+                raise _too_large(limit)
             if size > held:
                 budget.take(size - held)
                 held = size
-            chunks.append(chunk)
-    except BaseException as error:
+    except (ClientPayloadError, ConnectionError) as error:
         budget.give_back(held)
-        if isinstance(error, web.HTTPException | LoopsError | asyncio.CancelledError):
-            raise
         raise PayloadMalformed("the body could not be read to its end", hint="send it again, whole") from error
+    except BaseException:
+        budget.give_back(held)
+        raise
     return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), held
+
+
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body is over the limit of {limit} bytes")
 
 
 def refusal(error: LoopsError) -> web.Response:
@@ -110,8 +127,3 @@ def refusal(error: LoopsError) -> web.Response:
     headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
     told = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
     return web.Response(status=status, body=_json(told), content_type="application/json", headers=headers)
-
-
-def _count(metrics: Metrics, source: str, response: web.Response, seconds: float) -> None:
-    metrics.deliveries.labels(source, str(response.status)).inc()
-    metrics.delivery_accept_seconds.observe(seconds)

@@ -9,17 +9,20 @@ from loops.connections.kinds import KINDS, check_name, check_settings, kind_name
 from loops.errors import RequestError, StoreError
 from loops.store import connections as store
 from loops.store.connections import ConnectionRow
-from server.api.call import Call, answer
+from server.api.call import Call, answer, listed, number_after
 from server.services import Services
 
 
 async def listing(call: Call) -> web.Response:
     """Connections in the order they were made; of one kind. `secrets` names those that are set."""
-    kind = call.query("kind").get("kind")
-    if kind is not None:
-        kind_named(kind)
+    given = call.query("kind", page=True)
+    page = call.page(given, 1)
+    kind = call.choice(given, "kind", tuple(KINDS))
     rows = await call.services.reader.read(lambda connection: store.listed(connection, call.project, kind))
-    return answer({"items": [_item(call.services, row) for row in rows], "next": None})
+    after = number_after(page)
+    if after is not None:
+        rows = [row for row in rows if row.id > after]
+    return listed(rows, page.limit, lambda row: (str(row.id),), lambda row: _item(call.services, row))
 
 
 async def create(call: Call) -> web.Response:

@@ -48,10 +48,10 @@ ROUTES = _routes(
     ("GET", "/runs/{id}", runs.read, "viewer", ""),
     ("POST", "/runs/{id}/cancel", runs.cancel, "editor", ""),
     ("POST", "/runs/{id}/resume", runs.resume, "editor", "payload"),
-    ("GET", "/integrations", integrations.listing, "viewer", "kind"),
+    ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
     ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
-    ("GET", "/tokens", tokens.listing, "admin", ""),
+    ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),
     ("POST", "/tokens", tokens.create, "admin", "role, name"),
     ("DELETE", "/tokens/{id}", tokens.revoke, "admin", ""),
 )

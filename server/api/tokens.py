@@ -6,15 +6,20 @@ from loops.connections.kinds import check_name
 from loops.errors import RequestError, StoreError
 from loops.store import connections as store
 from loops.store.ids import new_id
-from server.api.call import Call, answer
+from server.api.call import Call, answer, instant_after, instant_key, listed
 from server.api.items import token_item
 from server.auth import ROLES, new_token, parse_role
 
 
 async def listing(call: Call) -> web.Response:
     """Tokens, the newest first, revoked ones with their time."""
+    page = call.page(call.query(page=True), 2)
     rows = await call.services.reader.read(lambda connection: store.listed_tokens(connection, call.project))
-    return answer({"items": [token_item(row) for row in rows], "next": None})
+    rows.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+    before = instant_after(page)
+    if before is not None:
+        rows = [row for row in rows if (row.created_at, row.id) < before]
+    return listed(rows, page.limit, lambda row: instant_key(row.created_at, row.id), token_item)
 
 
 async def create(call: Call) -> web.Response:
@@ -22,7 +27,7 @@ async def create(call: Call) -> web.Response:
     body = await call.document("role", "name")
     if not isinstance(body.get("role"), str):
         raise RequestError("a role is missing", hint=f"one of {', '.join(ROLES)}", path="role")
-    role = parse_role(str(body["role"]))
+    role = parse_role(str(body["role"])[:60])
     name = check_name(body.get("name", role))
     token, digest = new_token()
     token_id, now = new_id(), call.services.clock.now()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from loops.errors import RequestError
-from server.cli.commands import Adder
+from server.cli.commands import Adder, add_paging
 from server.cli.output import say, show, show_list, when
 from server.cli.reach import reached
 
@@ -17,7 +17,9 @@ _ROLES = ("viewer", "editor", "admin")
 def add_commands(add: Adder) -> None:
     """integrations, token."""
     integrations = add.group("integrations", "list, create and delete connections")
-    integrations.command("list", _list, "list connections").add_argument("--kind", choices=_KINDS, help="only these")
+    listing = integrations.command("list", _list, "list connections")
+    listing.add_argument("--kind", choices=_KINDS, help="only these")
+    add_paging(listing)
     create = integrations.command("create", _create, "store a connection")
     create.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     create.add_argument("--name", required=True, help="tells it from others of its kind")
@@ -30,7 +32,7 @@ def add_commands(add: Adder) -> None:
     make = tokens.command("create", _create_token, "make a token, which is shown once")
     make.add_argument("--role", choices=_ROLES, required=True, help="what it may do: read, change, or all")
     make.add_argument("--name", help="tells it from others (default: its role)")
-    tokens.command("list", _list_tokens, "list tokens, the newest first")
+    add_paging(tokens.command("list", _list_tokens, "list tokens, the newest first"))
     tokens.command("revoke", _revoke_token, "revoke a token, and end its sessions").add_argument("token", metavar="ID")
 
 
@@ -43,7 +45,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _list(args: argparse.Namespace) -> int:
     with reached(args) as client:
-        listed = client.get("integrations", kind=args.kind)
+        listed = client.get("integrations", kind=args.kind, limit=args.limit, cursor=args.cursor)
     columns = ("ID", "KIND", "NAME", "SECRETS", "CONFIG", "HOOK")
     show_list(args, listed, columns, _row, "no connections; loops integrations create KIND --name NAME stores one")
     return 0
@@ -95,7 +97,7 @@ def _create_token(args: argparse.Namespace) -> int:
 
 def _list_tokens(args: argparse.Namespace) -> int:
     with reached(args) as client:
-        listed = client.get("tokens")
+        listed = client.get("tokens", limit=args.limit, cursor=args.cursor)
     show_list(args, listed, ("NAME", "ROLE", "MADE", "REVOKED", "ID"), _token_row, "no tokens")
     return 0
 

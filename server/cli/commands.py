@@ -17,7 +17,7 @@ class Adder:
     ) -> argparse.ArgumentParser:
         """A command. `reaches` a service, or works alone; `shows` something that programs may want as JSON."""
         parser = self._add(name, summary)
-        parser.set_defaults(run=run)
+        parser.set_defaults(execute=run)
         add_places(parser, argparse.SUPPRESS, reaches=reaches)
         if shows:
             parser.add_argument("--json", action="store_true", help="print JSON, for programs")

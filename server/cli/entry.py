@@ -14,7 +14,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SystemExit as over:  # argparse has said what is wrong, or shown its help
         return int(over.code or 0)
     try:
-        code: int = args.run(args)
+        code: int = args.execute(args)
         sys.stdout.flush()
     except LoopsError as error:
         complain(error)

@@ -7,7 +7,7 @@ from server.cli.commands import Adder, add_places
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of `loops`; what it gives has `run`, the command's function."""
+    """The parser of `loops`; what it gives has `execute`, the command's function."""
     parser = argparse.ArgumentParser(
         prog="loops", description="Something happens, a loop runs, its result comes back, and everything is explained."
     )

@@ -13,7 +13,7 @@ _MARK = "@@@@@@@@"  # eight characters that are replaced in place, so that a bod
 
 
 def _urls(base: str, count: int) -> dict[str, str]:
-    return {f"link_{number}_url": f"{base}/link-{number}{{/id}}" for number in range(count)}
+    return {f"link_{number}_url": f"{base}/link-{number}" + "{/id}" * (number % 4 == 0) for number in range(count)}
 
 
 def _person(login: str) -> dict[str, Any]:

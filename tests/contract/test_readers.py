@@ -62,7 +62,7 @@ async def test_a_reader_cannot_write(database: Database):
 
 async def test_what_a_read_raises_is_its_callers(database: Database):
     with pytest.raises(KeyError):
-        await database.reader.read(lambda _connection: {}["absent"])
+        await database.reader.read(lambda _connection: dict[str, int]()["absent"])
     with pytest.raises(DBAPIError, match="nowhere"):
         await database.reader.read(lambda c: c.execute(sa.text("SELECT nothing FROM nowhere")))
 

@@ -121,7 +121,8 @@ class _Wire:
         command: dict[str, Any] = {"id": number, "method": method, "params": params}
         await self._socket.send_json(command if session is None else {**command, "sessionId": session})
         async with asyncio.timeout(_PATIENCE):
-            return await answer
+            result: dict[str, Any] = await answer
+            return result
 
     async def _read(self) -> None:
         async for message in self._socket:
@@ -189,6 +190,10 @@ async def chromium(program: str, profile: Path, *flags: str) -> AsyncIterator[Br
 
 async def _address(file: Path) -> str:
     async with asyncio.timeout(_PATIENCE):
-        while not file.exists() or len(lines := file.read_text().splitlines()) < 2:
+        while len(lines := await asyncio.to_thread(_lines, file)) < 2:  # noqa: ASYNC110 - another program writes it
             await asyncio.sleep(0.05)
     return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines() if file.exists() else []

@@ -313,3 +313,23 @@ def test_a_faulty_action_does_not_make_its_neighbours_faulty():
     faults = faults_of(document)
 
     assert sorted(fault.path for fault in faults) == ["actions[1].id", "edges[0].to", "edges[1].from"]
+
+
+def test_a_faulty_id_or_name_hides_no_other_fault():
+    document = without(loop(), "name")
+    document["trigger_masking"] = {"hash": "{tenant.id}"}
+    document["actions"][1]["id"] = "i" * 201
+    document["actions"][1]["config"]["inputs"]["prompt"]["value"] = "Answer {event}"
+    del document["actions"][2]["id"]
+    document["actions"][2]["config"]["inputs"]["slack_workspace"]["value"] = "x"
+
+    paths = {fault.path for fault in faults_of(document)}
+
+    assert paths >= {
+        "name",
+        "trigger_masking.hash",
+        "actions[1].id",
+        "actions[1].config.inputs.prompt",
+        "actions[2].id",
+        "actions[2].config.inputs.slack_workspace",
+    }

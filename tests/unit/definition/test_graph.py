@@ -156,6 +156,13 @@ def test_a_branch_from_an_action_that_has_none_is_refused():
     assert told_of(document) == [("edges[2].type", '"a" has no branches: it is of type delay')]
 
 
+def test_a_branch_from_an_exit_is_refused():
+    document = chain("a")
+    document["edges"].append({"from": "exit", "to": "a", "type": "branch", "index": 0})
+
+    assert ("edges[2].type", '"exit" has no branches: it is of type exit') in told_of(document)
+
+
 def test_a_branch_edge_needs_an_index():
     document = chain("a")
     document["edges"].append({"from": "a", "to": "exit", "type": "branch"})
@@ -202,4 +209,9 @@ def test_a_long_circle_is_found():
     document = chain(*ids)
     document["edges"].append(edge("wait_2999", "wait_0"))
 
-    assert [path for path, _ in told_of(document)] == ["edges[3001]"]
+    ((path, message),) = told_of(document)
+
+    assert path == "edges[3001]"
+    assert message.startswith("closes a cycle: wait_0 -> wait_1 -> ")
+    assert message.endswith(" -> wait_2999 -> wait_0")
+    assert len(message) < 300

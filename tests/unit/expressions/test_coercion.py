@@ -5,7 +5,16 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from loops.expressions import to_text
-from loops.expressions.coercion import contains, epoch_seconds, equals, less, less_or_equal, parse_moment, to_number
+from loops.expressions.coercion import (
+    HogValue,
+    contains,
+    epoch_seconds,
+    equals,
+    less,
+    less_or_equal,
+    parse_moment,
+    to_number,
+)
 
 NOON = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)
 
@@ -95,7 +104,8 @@ def test_less_or_equal_holds_for_what_coerces_to_the_same(a, b):
         ("infinity", None),
         ("NaN", None),
         ("1e999", None),
-        (float("inf"), None),
+        (float("inf"), float("inf")),
+        (float("nan"), None),
         ([5], None),
         ("9" * 5000, None),
         ("٣", None),
@@ -148,7 +158,7 @@ def test_values_print_in_the_notation_of_hog(value, expected):
 
 
 def test_a_value_nested_deeper_than_python_recurses_still_prints():
-    value: list[object] = []
+    value: HogValue = []
     for _ in range(20_000):
         value = [value]
     assert to_text(value) == "[" * 20_001 + "]" * 20_001

@@ -122,6 +122,24 @@ def test_arithmetic_is_on_numbers_and_null_where_there_is_none(source, expected)
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
+        ("1 / 0", "Infinity"),
+        ("-1 / 0", "-Infinity"),
+        ("0 / 0", "NaN"),
+        ("1 / 0 + 5", "Infinity"),
+        ("t + 1", "NaN"),
+        ("round(1 / 0)", "Infinity"),
+    ],
+)
+def test_what_is_no_finite_number_goes_on_as_javascript_has_it_and_is_null_as_json(source, expected):
+    assert value(source) is None
+    assert value(f"concat({source}, '')") == expected
+    assert value(f"jsonStringify([{source}])") == "[null]"
+    assert value(f"({source}) = 5 or ({source}) < 5 and ({source}) > 5") is False
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
         ("n = 10", True),
         ("n == '10'", True),
         ("n != 10", False),

@@ -3,6 +3,7 @@
 import pytest
 
 from loops.errors import TemplateError
+from loops.event import JsonValue
 from loops.expressions import compile_template
 
 SCOPE = {
@@ -38,7 +39,7 @@ def test_an_event_field_is_put_in():  # case 95
 
 
 def test_nulls_in_nested_values_stay():  # case 97
-    value = {"a": None, "b": [None, {"c": None}], "n": 1, "t": True}
+    value: JsonValue = {"a": None, "b": [None, {"c": None}], "n": 1, "t": True}
     assert compile_template(value).render(SCOPE) == value
 
 

@@ -185,6 +185,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("project_id", "kind", "name"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "loops_tokens",
