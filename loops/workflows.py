@@ -87,7 +87,7 @@ class Workflows:
         if workflow.origin_product != row.origin_product:
             raise DefinitionError.at(
                 "origin_product",
-                f"is {row.origin_product!r} since the workflow was created and cannot become {workflow.origin_product!r}",
+                f"was set to {row.origin_product!r} when the workflow was created and stays so",
                 "leave it as it is, or create another workflow",
             )
         if workflow.document == row.definition:

@@ -49,6 +49,12 @@ class Definitions:
             self._take(row)
         self._epoch = epoch
 
+    def forget(self) -> None:
+        """Load everything anew at the next refresh: what was read in a transaction that failed may never have been."""
+        self.index = Index()
+        self.broken.clear()
+        self._epoch = 0
+
     def listeners(self) -> list[Listener]:
         """Every listener, in no particular order."""
         return self.index.listeners()

@@ -101,6 +101,7 @@ class Dispatcher:
             try:
                 outcome = await self.batch()
             except StoreBusy as error:
+                self._definitions.forget()
                 log.warning("dispatch waits for the database: %s", error.message)
                 await asyncio.sleep(IDLE_SECONDS / 2)
                 continue

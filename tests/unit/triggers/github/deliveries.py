@@ -54,8 +54,8 @@ def incoming(event: str, payload: Any, *, key: str = KEY, **headers: str | None)
     return Incoming({name: value for name, value in sent.items() if value is not None}, body, {})
 
 
-def receive(event: str, payload: Any, **headers: str | None) -> Arrival:
-    return SOURCE.receive(incoming(event, payload, **headers), SECRETS)
+def receive(event: str, payload: Any, *, key: str = KEY, **headers: str | None) -> Arrival:
+    return SOURCE.receive(incoming(event, payload, key=key, **headers), SECRETS)
 
 
 def delivery(event: str, payload: Any, *, project_id: str = "p", connection_id: int = 3, key: str = KEY) -> Delivery:
