@@ -8,9 +8,13 @@ from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from typing import SupportsIndex, cast
 
 from liquid import Undefined
+from liquid.builtin.tags.for_tag import ForLoop
+from liquid.builtin.tags.tablerow_tag import TableRow
 
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation
 from loops.expressions.notation import HogValue, json_text, number_text
+
+_OWN = (Undefined, ForLoop, TableRow)  # mappings that Liquid makes itself
 
 
 class JsonMap(dict[str, object]):
@@ -53,10 +57,10 @@ def wrapped(value: object, evaluation: Evaluation, name: str = "") -> object:
     """The value as Liquid is to see it. Null becomes Undefined, which prints as nothing wherever it gets to."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return Undefined(name)
-    if isinstance(value, (JsonMap, JsonList, Undefined, str)):
+    if isinstance(value, (JsonMap, JsonList, str, *_OWN)):
         return value
     if isinstance(value, Mapping):
-        return JsonMap(value, evaluation) if isinstance(value, dict) else value
+        return JsonMap(value, evaluation)
     if isinstance(value, (list, tuple)):
         return JsonList([unwrapped(item) for item in value], evaluation)
     return value
@@ -68,7 +72,8 @@ def unwrapped(value: object) -> HogValue:
         return cast("HogValue", value.raw)
     if isinstance(value, range):
         return list(value)
-    return cast("HogValue", value) if isinstance(value, (str, int, float, dict, list)) else None
+    plain = isinstance(value, (str, int, float, Mapping, list, tuple)) and not isinstance(value, _OWN)
+    return cast("HogValue", value) if plain else None
 
 
 def printed(value: object, evaluation: Evaluation) -> str:

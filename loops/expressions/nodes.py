@@ -97,18 +97,10 @@ class Path:
             raise compilation.refuse(self.position, "there is no item 0,", "the first item is [1]")
         if isinstance(self.base, Root):
             run = self.base.reading(compilation, keys)
+            rest = self.steps[fixed:]
         else:
-            run = _walk(compilation.compile(self.base), keys)
-        for step in self.steps[fixed:]:
-            run = self._stepped(compilation, run, step)
-        return run
-
-    @staticmethod
-    def _stepped(compilation: Compilation, inner: Run, step: "Segment | Node") -> Run:
-        if isinstance(step, (str, int)):
-            return _walk(inner, (step,))
-        key = compilation.compile(step)
-        return lambda evaluation: member(inner(evaluation), key(evaluation))
+            run, rest = compilation.compile(self.base), self.steps
+        return _walk(run, [step if isinstance(step, (str, int)) else compilation.compile(step) for step in rest])
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +264,15 @@ def member(value: HogValue, key: HogValue) -> HogValue:
     return value[index] if 0 <= index < len(value) else None
 
 
-def _walk(inner: Run, keys: StaticPath) -> Run:
-    if not keys:
+def _walk(inner: Run, steps: Sequence[Segment | Run]) -> Run:
+    """Read on below a value; a step is a key or what gives one."""
+    if not steps:
         return inner
 
     def run(evaluation: Evaluation) -> HogValue:
         value = inner(evaluation)
-        for key in keys:
-            value = member(value, key)
+        for step in steps:
+            value = member(value, step if isinstance(step, (str, int)) else step(evaluation))
         return value
 
     return run

@@ -56,7 +56,7 @@ class Sweeper:
             await self._engine.wake(run_id, seq)
         after = self._after
         found = await self._reader.read(lambda connection: store.quiet(connection, since=now - _STILL, after=after))
-        self._after = found[-1][0] if found else ""
+        self._after = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses(found)
         mended = len(woken)
         for run_id, seq in found:

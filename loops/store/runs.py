@@ -16,6 +16,8 @@ from loops.runs.state import OVER, Finish, Park, RunState, Wait
 from loops.store.tables import events, revisions, run_steps, runs
 
 MOST_RESTARTS = 5
+PAGE = 200
+"""How many runs one look for what needs mending finds."""
 # Written out, not bound: SQLite uses a partial index only for a condition that it can read.
 OPEN: tuple[sa.ColumnClause[str], ...] = tuple(
     sa.literal_column(f"'{name}'") for name in ("queued", "running", "waiting")
@@ -331,7 +333,7 @@ def woken(connection: sa.Connection, *, before: datetime) -> list[tuple[str, int
     rows = connection.execute(
         sa.select(runs.c.id, runs.c.seq)
         .where(runs.c.status == "queued", runs.c.wake.is_not(None), runs.c.updated_at < before)
-        .limit(200)
+        .limit(PAGE)
     )
     return [(row[0], row[1]) for row in rows]
 
@@ -343,7 +345,7 @@ def quiet(connection: sa.Connection, *, since: datetime, after: str) -> list[tup
         .where(runs.c.status.in_(OPEN), runs.c.id > after, runs.c.updated_at < since)
         .where(sa.or_(runs.c.status != "waiting", runs.c.deadline_at < since))
         .order_by(runs.c.id)
-        .limit(200)
+        .limit(PAGE)
     )
     return [(row[0], row[1]) for row in rows]
 

@@ -85,11 +85,19 @@ class Page:
         """Type into what has the focus."""
         await self.send("Input.insertText", text=text)
 
-    async def press(self, key: str, *, code: int, text: str = "") -> None:
+    async def press(self, key: str, code: int, text: str = "") -> None:
         """Press and let go of a key."""
         event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}
         await self.send("Input.dispatchKeyEvent", type="keyDown", **event)
         await self.send("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    async def click(self, selector: str) -> None:
+        """Press the middle of an element with the mouse."""
+        await self.until(f"document.querySelector({json.dumps(selector)}) !== null")
+        box = await self.evaluate(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().toJSON()")
+        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
+        await self.send("Input.dispatchMouseEvent", type="mousePressed", **place)
+        await self.send("Input.dispatchMouseEvent", type="mouseReleased", **place)
 
     async def prefer(self, scheme: str) -> None:
         """Ask for light or dark."""

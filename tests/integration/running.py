@@ -1,13 +1,15 @@
-"""A service inside the test's process: workflows to put into it, deliveries to send it, and waiting for what follows."""
+"""A service inside the test's process: workflows to put into it, deliveries to send it, and what follows."""
 
 import asyncio
 import hashlib
 import hmac
+import itertools
 import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,14 +44,13 @@ def settings_for(folder: Path, url: str, **changes: str) -> Settings:
     }
     found = read_settings(None, environment)
     complete = found if isinstance(found, tuple) else ensure_secret_key(found)
-    if isinstance(complete, tuple):
-        raise ValueError("; ".join(f"{one.setting}: {one.message}" for one in complete))
+    assert isinstance(complete, Settings), complete
     return complete
 
 
-def log_action(name: str, text: str, **config: Any) -> dict[str, Any]:
-    inputs = {"text": {"value": text}}
-    return {"id": name, "name": name, "type": "function", "config": {"template_id": "template-log", "inputs": inputs}, **config}
+def log_action(name: str, text: str, **more: Any) -> dict[str, Any]:
+    config = {"template_id": "template-log", "inputs": {"text": {"value": text}}}
+    return {"id": name, "name": name, "type": "function", "config": config, **more}
 
 
 def delay_action(name: str, duration: str) -> dict[str, Any]:
@@ -67,11 +68,12 @@ def workflow(
         "events": [{"id": "$github_event_received", "type": "events"}],
         "properties": properties,
     }
-    trigger = {"id": "trigger", "name": "Trigger", "type": "trigger", "config": {"type": "internal-event", "filters": filters}}
+    start = {"type": "internal-event", "filters": filters}
+    trigger = {"id": "trigger", "name": "Trigger", "type": "trigger", "config": start}
     end = {"id": "exit", "name": "Exit", "type": "exit", "config": {"reason": "done"}}
     actions = [trigger, *steps, end]
     ids = [action["id"] for action in actions]
-    edges = [{"from": one, "to": two, "type": "continue"} for one, two in zip(ids, ids[1:], strict=False)]
+    edges = [{"from": one, "to": two, "type": "continue"} for one, two in itertools.pairwise(ids)]
     return {"name": name, "status": status, "actions": actions, "edges": edges, **more}
 
 
@@ -159,8 +161,6 @@ class Told(Step):
 
 
 def _long(detail: Mapping[str, Any]) -> Wait:
-    from datetime import UTC, datetime, timedelta
-
     return Wait("approval", datetime.now(UTC) + timedelta(days=1), detail)
 
 
@@ -175,7 +175,9 @@ class Running:
     async def create(self, document: Mapping[str, Any]) -> WorkflowRow:
         return (await self.services.workflows.create(PROJECT, dict(document), "test")).row
 
-    async def post(self, payload: Mapping[str, Any], *, key: str | None = None, event: str = "issues") -> dict[str, Any]:
+    async def post(
+        self, payload: Mapping[str, Any], *, key: str | None = None, event: str = "issues"
+    ) -> dict[str, Any]:
         """Send a delivery over HTTP; the answer."""
         body, headers = signed(payload, key or str(uuid.uuid4()), event)
         url = f"{self.service.url}/hooks/github/{self.hook}"

@@ -5,14 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
+import sqlalchemy as sa
 
+from loops.ports import Engine
 from loops.runs.engine import segment_id
 from loops.runs.steps import STEPS
 from loops.runs.sweeper import Sweeper
 from loops.store import runs as store
 from loops.store.runs import MOST_RESTARTS
 from server.app import Wiring
-from tests.integration.running import Running, Told, delay_action, eventually, issue, log_action, running, workflow
+from tests.integration.running import Running, Told, delay_action, issue, log_action, running, workflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,9 +30,7 @@ class Ahead:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def service(
-    module_database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Running]:
+async def service(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     wiring = Wiring(steps={**STEPS, "function": Told()})
     async with running(tmp_path_factory.mktemp("service"), module_database_url, wiring=wiring) as started:
         yield started
@@ -128,36 +128,39 @@ async def test_a_run_whose_segments_are_lost_again_and_again_is_given_up_and_say
 
 async def _without_slots(service: Running, sweeper: Sweeper) -> None:
     """Sweep while no worker takes what the sweeper queues."""
-    client = service.service._client
-    enqueue = client.enqueue
-    object.__setattr__(sweeper, "_engine", _Parking(enqueue))
+    sweeper._engine = _Parking(service.services.engine)
     await sweeper.sweep()
-    object.__setattr__(sweeper, "_engine", service.services.engine)
+    sweeper._engine = service.services.engine
 
 
 class _Parking:
-    def __init__(self, enqueue) -> None:
-        self._enqueue = enqueue
+    """An engine whose segments are never due."""
 
-    def enqueue(self, connection, run_id, seq, *, delay=0.0) -> None:
-        self._enqueue(connection, run_id, seq, delay=3600.0)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
-    async def wake(self, run_id, seq) -> None:
-        """Nobody wakes here."""
+    def enqueue(self, connection: sa.Connection, run_id: str, seq: int, *, delay: float = 0.0) -> None:
+        self._engine.enqueue(connection, run_id, seq, delay=3600.0)
+
+    async def wake(self, run_id: str, seq: int) -> None:
+        raise AssertionError("no run was woken here")
+
+    async def drop(self, run_id: str, seq: int) -> None:
+        raise AssertionError("no run is cancelled here")
 
 
-async def test_a_sweep_looks_at_more_runs_than_fit_into_one_look(service, sweeper, ahead):
-    """What lies behind two hundred runs that are well is found by the sweeps that follow."""
+async def test_what_needs_mending_is_found_behind_many_runs_that_are_well(service, sweeper, ahead, monkeypatch):
+    monkeypatch.setattr("loops.store.runs.PAGE", 2)
     flow = await service.create(workflow("many", delay_action("pause", "1h"), repository="acme/many"))
-    ids = [await service.started(flow.id, issue("acme/many")) for _ in range(3)]
+    ids = [await service.started(flow.id, issue("acme/many")) for _ in range(5)]
     for run_id in ids:
         await service.until(run_id, "waiting")
     last = max(ids)
     await lose(service, last, 1)
     ahead.by = timedelta(hours=2)
-    sweeper._after = max(one for one in ids if one != last)
-    await sweeper.sweep()
-    assert (await eventually(lambda: service.row(last), lambda row: row["restarts"] == 1))["restarts"] == 1
+    mended = [await sweeper.sweep() for _ in range(4)]
+    assert sorted(mended) == [0, 0, 0, 1]
+    assert {run_id for run_id in ids if (await service.row(run_id))["restarts"]} == {last}
     for run_id in ids:
         if run_id != last:
             await service.services.runs.cancel("default", run_id)

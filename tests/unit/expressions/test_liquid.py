@@ -219,6 +219,7 @@ def test_tp_05_a_json_body_stays_valid_whatever_the_value_holds():
         ("{% assign l = event.properties.list %}{{ l }}", '["a","b",null,{"k":true}]'),
         ("{{ (1..3) | json }} {{ (1..3) | join: '-' }}", "[1,2,3] 1-2-3"),
         ("{{ missing | json }}", "null"),
+        ("{% for x in (1..2) %}{{ forloop.index }}{{ forloop | json }}{% endfor %}", "1null2null"),
     ],
 )
 def test_tp_06_lists_and_maps_print_as_json(source, expected):

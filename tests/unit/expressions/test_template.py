@@ -1,5 +1,7 @@
 """What a compiled template says of itself, and templates inside lists and maps."""
 
+from types import MappingProxyType
+
 import pytest
 
 from loops.errors import TemplateError
@@ -11,12 +13,8 @@ SCOPE = {"event": {"properties": PROPERTIES}, "variables": {"k": "text"}}
 
 
 def test_strings_inside_lists_and_maps_are_rendered_and_other_scalars_pass():
-    value: JsonValue = {
-        "a": ["{event.properties.text}", 1, None, {"b": "x{variables.k}"}],
-        "c": True,
-        "d": 1.5,
-        "e": {},
-    }
+    items: JsonValue = ["{event.properties.text}", 1, None, {"b": "x{variables.k}"}]
+    value: JsonValue = {"a": items, "c": True, "d": 1.5, "e": {}}
     template = compile_template(value)
     assert template.render(SCOPE) == {"a": ["hi", 1, None, {"b": "xtext"}], "c": True, "d": 1.5, "e": {}}
     assert template.source == value
@@ -117,6 +115,13 @@ def test_d37_a_long_final_message_is_rendered_whole():
 
 def test_what_is_read_is_handed_on_without_a_copy():
     assert compile_template("{event.properties}").render(SCOPE) is PROPERTIES
+
+
+def test_any_mapping_of_a_scope_reads_like_a_map():
+    scope = MappingProxyType({"event": MappingProxyType({"a": MappingProxyType({"b": (1, None)})})})
+    expected = '1 {"a":{"b":[1,null]}}'
+    assert compile_template("{event.a.b[1]} {jsonStringify(event)}").render(scope) == expected
+    assert compile_template("{{ event.a.b[0] }} {{ event }}", engine="liquid").render(scope) == expected
 
 
 def test_templates_of_the_same_source_are_equal():

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -107,8 +108,6 @@ def test_a_filter_on_what_a_real_payload_lacks_does_not_match(path: Path) -> Non
 
 @pytest.mark.parametrize("path", FILES[::10], ids=lambda path: path.stem)
 def test_a_real_payload_reads_the_same_as_a_form(path: Path) -> None:
-    from urllib.parse import urlencode
-
     event_type = path.name.split("__")[0]
     form = urlencode({"payload": path.read_bytes()}).encode()
     sent = incoming(event_type, form, content_type="application/x-www-form-urlencoded")

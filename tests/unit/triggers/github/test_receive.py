@@ -23,7 +23,7 @@ from triggers.source import Ignored
 FORM = "application/x-www-form-urlencoded"
 
 
-def refused(event: str, payload: Any, **headers: str | None) -> PayloadMalformed:
+def refused(event: str, payload: Any, **headers: Any) -> PayloadMalformed:
     with pytest.raises(PayloadMalformed) as caught:
         receive(event, payload, **headers)
     return caught.value

@@ -1,0 +1,241 @@
+"""The pages in a real browser, on a real service."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from server.demo_payloads import issue_opened
+from tests.doubles.browser import Browser, Page, chromium, find_chromium
+from tests.integration.serving import Api, fresh_project, listening, running, settings_for, workflow
+
+PROGRAM = find_chromium()
+OTHER_NAME = "loops.test"
+HOSTILE = "<img src=x onerror='window.owned=1'><script>window.owned=1</script><svg onload=window.owned=1>\u202e\x1b[31m"
+TAB, ENTER, SPACE = ("Tab", 9, ""), ("Enter", 13, "\r"), (" ", 32, " ")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine: chromium, google-chrome or chrome"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    assert PROGRAM is not None
+    rules = f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1"
+    async with chromium(PROGRAM, tmp_path_factory.mktemp("profile"), rules) as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[aiohttp.ClientSession, Api]]:
+    folder: Path = tmp_path_factory.mktemp("service")
+    settings = settings_for(folder, f"sqlite:///{folder / 'loops.db'}")
+    async with running(settings) as service, aiohttp.ClientSession(service.url) as session:
+        yield session, await fresh_project(service, session)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def api(session: tuple[aiohttp.ClientSession, Api]) -> Api:
+    """A project of the test's own."""
+    client, first = session
+    return await fresh_project(first.service, client)
+
+
+async def sign_in(page: Page, api: Api, path: str = "/deliveries", host: str = "127.0.0.1") -> None:
+    """Through the form, as a person does."""
+    base = f"http://{host}:{urlsplit(api.service.url).port}"
+    await page.goto(f"{base}{path}")
+    assert await page.evaluate("document.activeElement.id") == "token"
+    await page.type(api.token)
+    await page.press(*ENTER)
+    await page.until(f"location.pathname === '{path}' && document.readyState === 'complete'")
+
+
+async def started_run(api: Api, document: object, **changes: object) -> tuple[str, str]:
+    """A delivery and the run that it started."""
+    await api.post("workflows", document)
+    payload = issue_opened()
+    payload["issue"] |= changes
+    delivery = await api.deliver(await api.github(), "issues", payload)
+    found = await api.until(f"runs?delivery={delivery}", lambda runs: bool(runs["items"]))
+    return delivery, found["items"][0]["id"]
+
+
+async def test_a_person_finds_out_with_the_keyboard_alone_why_a_loop_ran(browser: Browser, api: Api) -> None:
+    delivery, run = await started_run(api, listening("Note issues"))
+    page = await browser.page()
+    await sign_in(page, api)
+    await follow(page, f"/deliveries/{delivery}")
+    assert "every filter and brake passed" in await page.text()
+    await follow(page, f"/runs/{run}")
+    assert "noted ada" in await page.text()
+
+
+async def follow(page: Page, path: str) -> None:
+    """Go with the tab key to the link, which must be seen to have the focus, and press enter."""
+    for _ in range(80):
+        await page.press(*TAB)
+        if await page.evaluate("document.activeElement.getAttribute('href')") == path:
+            break
+    assert await page.evaluate("document.activeElement.getAttribute('href')") == path
+    assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    await page.press(*ENTER)
+    await page.until(f"location.pathname === '{path}' && document.readyState === 'complete'")
+
+
+async def test_the_first_press_of_tab_leads_past_the_navigation(browser: Browser, api: Api) -> None:
+    page = await browser.page()
+    await sign_in(page, api)
+    await page.press(*TAB)
+    assert await page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
+    await page.press(*ENTER)
+    await page.until("document.activeElement.id === 'content'")
+
+
+async def test_text_from_outside_does_nothing_in_a_browser(browser: Browser, api: Api) -> None:
+    document = {**listening("x"), "name": HOSTILE}
+    document["actions"][1]["name"] = HOSTILE
+    document["actions"][1]["config"]["inputs"]["text"]["value"] = "{event.properties.title}"
+    delivery, run = await started_run(api, document, title=HOSTILE)
+    page = await browser.page()
+    await sign_in(page, api)
+    for path in ("/deliveries", f"/deliveries/{delivery}", "/runs", f"/runs/{run}", "/workflows"):
+        await page.goto(f"{api.service.url}{path}")
+        await asyncio.sleep(0.1)
+        if path != "/deliveries":
+            assert "<img src=x onerror=" in await page.text()
+        assert await page.evaluate("window.owned") is None
+        assert await page.evaluate("document.querySelectorAll('svg, main img, main script').length") == 0
+    assert page.dialogs == []
+    assert page.refused == []  # nothing had to be stopped by the policy: there was nothing to stop
+    assert {urlsplit(url).netloc for url in page.requested} == {urlsplit(api.service.url).netloc}
+
+
+async def test_what_got_into_a_page_in_spite_of_all_would_not_run(browser: Browser, api: Api) -> None:
+    page = await browser.page()
+    await sign_in(page, api)
+    await page.evaluate("document.querySelector('main').innerHTML = `<img src=x onerror='window.owned=1'>`")
+    await page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {text: 'window.owned=1'}))"
+    )
+    await page.evaluate("fetch('https://example.org/').catch(() => 0)")
+    await asyncio.sleep(0.2)
+    assert await page.evaluate("window.owned") is None
+    assert len(page.refused) >= 3
+
+
+async def test_an_open_run_changes_before_the_eyes_and_keeps_what_was_opened(browser: Browser, api: Api) -> None:
+    _, run = await started_run(api, two_waits())
+    page = await browser.page()
+    await sign_in(page, api, f"/runs/{run}")
+    await page.until("document.querySelector('#live h1 + .status').textContent === 'waiting'")
+    await page.evaluate("window.stayed = true; document.querySelector('#confirm-cancel summary').focus()")
+    await page.press(*SPACE)
+    await page.until("document.querySelector('#confirm-cancel').open")
+    await page.until("document.querySelectorAll('.step').length === 2")
+    assert await page.evaluate("document.querySelector('#confirm-cancel').open")
+    assert await page.evaluate("document.activeElement.localName") == "summary"
+    await page.until("document.querySelector('#live h1 + .status').textContent === 'completed'")
+    await page.until("document.querySelector('#news').textContent === 'Run completed'")
+    assert await page.evaluate("window.stayed")
+    assert await page.evaluate("document.title") == "Two waits: completed · Loops"
+    seen = len(page.requested)
+    await asyncio.sleep(2.5)
+    assert len(page.requested) == seen  # what is over is not asked for again
+
+
+def two_waits() -> dict[str, object]:
+    document = workflow("Two waits", listening("x")["actions"][0]["config"], "3s")
+    document["actions"][2] |= {"type": "delay", "config": {"delay_duration": "3s"}}
+    return document
+
+
+async def test_without_scripts_a_run_is_read_and_cancelled_all_the_same(browser: Browser, api: Api) -> None:
+    _, run = await started_run(api, workflow("Long", listening("x")["actions"][0]["config"], "1h"))
+    await api.until(f"runs/{run}", lambda row: row["status"] == "waiting")
+    page = await browser.page()
+    await page.send("Emulation.setScriptExecutionDisabled", value=True)
+    await sign_in(page, api, f"/runs/{run}")
+    assert "Show what has happened since" in await page.text()
+    for selector in ("#confirm-cancel summary", "#confirm-cancel .danger"):
+        await page.click(selector)
+    await page.until("document.querySelector('#live h1 + .status').textContent === 'cancelled'")
+    assert (await api.get(f"runs/{run}"))["status"] == "cancelled"
+
+
+async def test_signing_in_works_over_plain_http_from_another_machine(browser: Browser, api: Api) -> None:
+    page = await browser.page()
+    await sign_in(page, api, host=OTHER_NAME)
+    assert not await page.evaluate("isSecureContext")  # else the browser would say more of itself than it does there
+    assert await page.evaluate("location.hostname") == OTHER_NAME
+
+
+CONTRAST = """(() => {
+  const channel = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const colour = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const ground = element => {
+    for (; element; element = element.parentElement) {
+      const found = colour(getComputedStyle(element).backgroundColor);
+      if (found.length === 3 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const pair = [light(colour(getComputedStyle(element).color)), light(ground(element))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) poor.push(`${texts.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
+  }
+  return poor;
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_word_stands_out_from_its_ground(browser: Browser, api: Api, scheme: str) -> None:
+    delivery, run = await started_run(api, listening("Note issues"))
+    await api.post("workflows", listening("Note what is closed", action="closed"))
+    page = await browser.page()
+    await page.prefer(scheme)
+    await sign_in(page, api)
+    ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(16, 20, 27)") == (scheme == "dark")
+    for path in (
+        "/deliveries",
+        f"/deliveries/{delivery}",
+        "/runs",
+        f"/runs/{run}",
+        "/workflows",
+        "/nowhere",
+        "/sign-in",
+    ):
+        await page.goto(f"{api.service.url}{path}")
+        assert await page.evaluate(CONTRAST) == [], path
+
+
+async def test_no_page_is_wider_than_a_small_screen(browser: Browser, api: Api) -> None:
+    delivery, run = await started_run(api, listening("A loop with quite a long name, such as people give"))
+    page = await browser.page()
+    await page.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
+    await sign_in(page, api)
+    for path in (
+        "/deliveries",
+        f"/deliveries/{delivery}",
+        "/runs",
+        f"/runs/{run}",
+        "/workflows",
+        "/nowhere",
+        "/sign-in",
+    ):
+        await page.goto(f"{api.service.url}{path}")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path

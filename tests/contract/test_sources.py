@@ -1,0 +1,163 @@
+"""What every source promises. One more source adds its samples here and passes the same suite."""
+
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loops.errors import DeliveryError, PayloadMalformed, SignatureInvalid
+from loops.event import Delivery, Event
+from triggers.registry import SOURCES
+from triggers.source import Arrival, Ignored, Incoming, Source
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RECEIVED = datetime(2026, 11, 2, 9, 0, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """`signed` makes a request of a body and a delivery's key as the sender would, verified by `secrets`."""
+
+    secrets: dict[str, str]
+    settings: dict[str, Any]
+    signed: Callable[[bytes, str], Incoming]
+    signature_header: str
+    body: bytes
+    ignored: Callable[[], Incoming]
+
+
+def _github(body: bytes, key: str, event: str = "issues") -> Incoming:
+    signature = "sha256=" + hmac.digest(b"a secret", body, "sha256").hex()
+    headers = {"x-github-event": event, "x-github-delivery": key, "x-hub-signature-256": signature}
+    return Incoming({**headers, "content-type": "application/json"}, body, {})
+
+
+SAMPLES = {
+    "github": Samples(
+        secrets={"webhook_secret": "a secret"},
+        settings={"app_slug": "loops"},
+        signed=_github,
+        signature_header="x-hub-signature-256",
+        body=(FIXTURES / "github" / "issues__opened.json").read_bytes(),
+        ignored=lambda: _github((FIXTURES / "github" / "ping__hook.json").read_bytes(), "k1", "ping"),
+    ),
+}
+
+
+@pytest.fixture(params=sorted(SOURCES))
+def name(request: pytest.FixtureRequest) -> str:
+    wanted: str = request.param
+    return wanted
+
+
+@pytest.fixture
+def source(name: str) -> Source:
+    return SOURCES[name]
+
+
+@pytest.fixture
+def samples(name: str) -> Samples:
+    return SAMPLES[name]
+
+
+def stored(source: Source, arrival: Arrival, incoming: Incoming, *, project_id: str = "p") -> Delivery:
+    kept = {key: value for key, value in incoming.headers.items() if "signature" not in key}
+    return Delivery(
+        "d1", project_id, 3, source.name, arrival.key, arrival.name, RECEIVED, kept, incoming.body, arrival.verified
+    )
+
+
+def events(source: Source, samples: Samples, key: str = "k1", project_id: str = "p") -> list[Event]:
+    incoming = samples.signed(samples.body, key)
+    arrival = source.receive(incoming, samples.secrets)
+    found = source.parse(stored(source, arrival, incoming, project_id=project_id), arrival.parsed, samples.settings)
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_source_is_registered_under_its_own_name_with_a_limit(name: str, source: Source) -> None:
+    assert source.name == name
+    assert 0 < source.limit <= 256 * 1024 * 1024
+
+
+def test_a_signed_request_is_received_with_the_senders_key(source: Source, samples: Samples) -> None:
+    arrival = source.receive(samples.signed(samples.body, "k1"), samples.secrets)
+    assert arrival.key == "k1"
+    assert arrival.name
+    assert arrival.ignored is None
+    assert arrival.verified
+
+
+def test_a_request_that_is_not_signed_or_was_changed_is_refused(source: Source, samples: Samples) -> None:
+    signed = samples.signed(samples.body, "k1")
+    unsigned = {key: value for key, value in signed.headers.items() if key != samples.signature_header}
+    spoilt = {**signed.headers, samples.signature_header: "é\udce9"}
+    for incoming in (
+        replace(signed, headers=unsigned),
+        replace(signed, headers=spoilt),
+        replace(signed, headers={}),
+        replace(signed, body=signed.body + b" "),
+    ):
+        with pytest.raises(SignatureInvalid):
+            source.receive(incoming, samples.secrets)
+    with pytest.raises(SignatureInvalid):
+        source.receive(signed, {})
+    with pytest.raises(SignatureInvalid):
+        source.receive(signed, dict.fromkeys(samples.secrets, "another"))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"x":' + b"[" * 500], ids=repr)
+def test_a_signed_body_that_is_no_payload_is_a_typed_refusal(source: Source, samples: Samples, body: bytes) -> None:
+    with pytest.raises(PayloadMalformed) as caught:
+        source.receive(samples.signed(body, "k1"), samples.secrets)
+    assert isinstance(caught.value, DeliveryError)
+    assert caught.value.message
+
+
+def test_what_is_known_and_ignored_gives_its_reason_twice(source: Source, samples: Samples) -> None:
+    incoming = samples.ignored()
+    arrival = source.receive(incoming, samples.secrets)
+    assert arrival.ignored
+    for parsed in (arrival.parsed, None):
+        found = source.parse(stored(source, arrival, incoming), parsed, samples.settings)
+        assert found == Ignored(arrival.ignored)
+
+
+def test_a_delivery_means_the_same_whenever_it_is_parsed(source: Source, samples: Samples) -> None:
+    incoming = samples.signed(samples.body, "k1")
+    arrival = source.receive(incoming, samples.secrets)
+    delivery = stored(source, arrival, incoming)
+    first = source.parse(delivery, arrival.parsed, samples.settings)
+    assert first == source.parse(delivery, arrival.parsed, samples.settings)
+    assert first == source.parse(delivery, None, samples.settings)
+
+
+def test_an_event_is_complete_and_can_be_stored(source: Source, samples: Samples) -> None:
+    for event in events(source, samples):
+        assert event.source == source.name
+        assert event.name
+        assert event.distinct_id
+        assert event.timestamp.tzinfo is not None
+        assert event.verified
+        json.dumps(dict(event.properties), allow_nan=False).encode()
+
+
+def test_an_events_id_is_its_deliverys_and_its_projects(source: Source, samples: Samples) -> None:
+    def ids(key: str, project_id: str) -> list[str]:
+        return [event.uuid for event in events(source, samples, key, project_id)]
+
+    assert ids("k1", "p") == ids("k1", "p")
+    assert not set(ids("k1", "p")) & {*ids("k2", "p"), *ids("k1", "q")}
+
+
+def test_what_is_not_verified_does_not_become_so_by_parsing(source: Source, samples: Samples) -> None:
+    incoming = samples.signed(samples.body, "k1")
+    arrival = source.receive(incoming, samples.secrets)
+    found = source.parse(replace(stored(source, arrival, incoming), verified=False), arrival.parsed, samples.settings)
+    assert isinstance(found, list)
+    assert not any(event.verified for event in found)

@@ -1,0 +1,429 @@
+"""The command line as people and programs run it: real processes, beside a running service and without one."""
+
+import hashlib
+import hmac
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loops.definition import read_documents
+from server.demo_payloads import issue_opened
+from tests.integration.serving import KEY, SECRET, listening, workflow
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60
+
+
+class Cli:
+    """Runs commands in a folder, with settings of their own."""
+
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.folder = folder
+        self.data_dir = Path(environ.get("LOOPS_DATA_DIR", folder / ".loops"))
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR") if name in os.environ}
+        self.environ = {**kept, "PYTHONPATH": str(ROOT), "TZ": "UTC", **environ}
+
+    def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "server", *arguments]
+        return subprocess.Popen(command, cwd=self.folder, env=self.environ, text=True, **options)
+
+    def __call__(self, *arguments: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "server", *arguments],
+            cwd=self.folder,
+            env={**self.environ, **environ},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def done(self, *arguments: str, **options: Any) -> str:
+        """The output of a command that succeeds."""
+        over = self(*arguments, **options)
+        assert over.returncode == 0, over.stderr
+        return over.stdout
+
+    def json(self, *arguments: str, **options: Any) -> Any:
+        """The JSON of a command that succeeds: all that it prints."""
+        return json.loads(self.done(*arguments, "--json", **options))
+
+    def failed(self, *arguments: str, code: int = 1, **options: Any) -> str:
+        """What a command that fails says on standard error."""
+        over = self(*arguments, **options)
+        assert over.returncode == code, (over.stdout, over.stderr)
+        assert "Traceback" not in over.stderr
+        return over.stderr
+
+
+class Served:
+    """A service in a process of its own."""
+
+    def __init__(self, cli: Cli) -> None:
+        self.cli = cli
+        self.output = cli.folder / f"output-{uuid.uuid4()}"
+        with self.output.open("w") as stream:
+            self.process = cli.start("serve", stdout=stream, stderr=subprocess.STDOUT)
+        file = cli.data_dir / "service.json"
+        self.told = self._wait_for(file)
+        self.url = str(self.told["url"])
+
+    def _wait_for(self, file: Path) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if file.exists() and "Loops runs" in self.output.read_text():
+                return dict(json.loads(file.read_text()))
+            time.sleep(0.05)
+        raise AssertionError(self.output.read_text())
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def deliver(self, hook: str, payload: object) -> tuple[str, str]:
+        """Send a signed delivery; our id of it and the sender's."""
+        body, key = json.dumps(payload).encode(), str(uuid.uuid4())
+        headers = {
+            "Content-Type": "application/json",
+            "X-GitHub-Event": "issues",
+            "X-GitHub-Delivery": key,
+            "X-Hub-Signature-256": "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest(),
+        }
+        with urllib.request.urlopen(urllib.request.Request(hook, data=body, headers=headers)) as answer:
+            return json.load(answer)["delivery"], key
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    running = Served(Cli(tmp_path_factory.mktemp("s"), LOOPS_PORT="0"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def cli(served: Served) -> Cli:
+    """Commands beside a running service."""
+    return served.cli
+
+
+@pytest.fixture(scope="module")
+def hook(cli: Cli) -> str:
+    """The hook of a GitHub connection."""
+    made = cli.json("integrations", "create", "github", "--name", "hub", "--set", f"webhook_secret={SECRET}")
+    return str(made["hook_url"])
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Cli:
+    """Commands where no service runs."""
+    return Cli(tmp_path)
+
+
+def write(cli: Cli, name: str, *documents: object) -> str:
+    """A file in the folder that commands run in; its name."""
+    content = documents[0] if len(documents) == 1 else {"workflows": documents}
+    (cli.folder / name).write_text(json.dumps(content))
+    return name
+
+
+def until(cli: Cli, arguments: Sequence[str], wanted: Any) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not wanted(found := cli.json(*arguments)):
+        assert time.monotonic() < deadline, found
+    return found
+
+
+# The forms that programs rely on
+
+
+def test_a_new_token_is_printed_alone_and_works_over_the_address(cli: Cli, served: Served) -> None:
+    made = cli.json("token", "create", "--role", "admin")
+    assert list(made) == ["token"]
+    remote = {"LOOPS_TOKEN": made["token"], "LOOPS_URL": served.url, "LOOPS_DATA_DIR": "/nonexistent/folder"}
+    assert cli.json("runs", **remote)["next"] is None
+    assert cli.json("runs", "--url", served.url + "/", LOOPS_TOKEN=made["token"])["next"] is None
+
+
+def test_a_new_connection_is_told_by_its_id_and_hook(cli: Cli, served: Served) -> None:
+    (cli.folder / "secret").write_text("from a file\n")
+    made = cli.json("integrations", "create", "github", "--name", "from file", "--set", "webhook_secret=@secret")
+    assert made == {"id": made["id"], "hook_url": f"{served.url}/hooks/github/{made['id']}"}
+    mail = ["--set", "host=mail.example.org", "--set", "from=a@b.example"]
+    assert cli.json("integrations", "create", "smtp", "--name", "mail", *mail)["hook_url"] is None
+    listed = cli.done("integrations", "list")
+    assert "from file" in listed
+    assert "from a file" not in listed
+    assert cli.json("integrations", "delete", made["id"]) == {"id": made["id"]}
+    assert made["id"] not in [one["id"] for one in cli.json("integrations", "list")["items"]]
+
+
+def test_apply_tells_what_became_of_each_workflow(cli: Cli) -> None:
+    file = write(cli, "two.json", listening("one", status="draft"), listening("two", status="draft"))
+    first = cli.json("apply", "-f", file)["workflows"]
+    assert [(one["name"], one["status"], one["change"]) for one in first] == [
+        ("one", "draft", "created"),
+        ("two", "draft", "created"),
+    ]
+    assert list(first[0]) == ["id", "name", "status", "change"]
+    again = cli.json("apply", "-f", "-", "--enable", stdin=json.dumps(listening("two", "closed")))["workflows"]
+    assert again == [{"id": first[1]["id"], "name": "two", "status": "active", "change": "updated"}]
+
+
+def test_apply_stores_nothing_when_one_of_the_files_is_faulty(cli: Cli) -> None:
+    faulty = listening("faulty")
+    faulty["edges"][0]["to"] = "nowhere"
+    files = ["-f", write(cli, "good.json", listening("blameless")), "-f", write(cli, "bad.json", faulty)]
+    said = cli.failed("apply", *files)
+    assert "error: bad.json: edges[0].to: " in said
+    assert "hint: " in said
+    assert cli("export", "blameless").returncode == 1
+
+
+def test_what_is_exported_can_be_applied_and_changes_nothing(cli: Cli) -> None:
+    document = listening("there and back", description="multi\nline: yes", status="active")
+    cli.done("apply", "-f", "-", stdin=json.dumps(document))
+    assert json.loads(cli.done("export", "there and back")) == document
+    text = cli.done("export", "there and back", "--yaml")
+    assert read_documents(text) == [document]
+    assert cli.json("apply", "-f", "-", stdin=text)["workflows"][0]["change"] == "unchanged"
+    assert document in read_documents(cli.done("export"))
+
+
+def test_a_delivery_can_be_followed_to_its_verdicts_and_its_run(cli: Cli, served: Served, hook: str) -> None:
+    trigger = listening("x")["actions"][0]["config"]
+    write(cli, "f.json", workflow("waits", trigger, wait="10m"), listening("misses", "closed"))
+    cli.done("apply", "-f", "f.json")
+    ours, senders = served.deliver(hook, issue_opened())
+    until(cli, ["deliveries"], lambda page: page["items"][0]["status"] == "dispatched")
+    told = cli.json("explain", senders)
+    assert told["delivery"]["id"] == ours
+    assert {"workflow", "stage", "passed", "reason", "compared"} <= told["verdicts"][0].keys()
+    (missed,) = cli.json("explain", ours, "misses")["verdicts"]
+    assert (missed["stage"], missed["passed"]) == ("filters", False)
+    shown = cli.done("explain", ours, "misses")
+    assert 'action is "opened", wanted exactly "closed"' in shown
+    assert 'NO  action exact ["closed"]; it is "opened"' in shown
+    listed = until(cli, ["runs", "--workflow", "waits"], lambda page: page["items"][0]["status"] == "waiting")
+    (run,) = listed["items"]
+    keys = ("id", "workflow", "event", "delivery", "status", "reason", "started_at", "finished_at", "cost")
+    assert {*keys} <= run.keys()
+    assert run["delivery"] == ours
+    assert cli.json("runs", "--delivery", senders, "--status", "waiting")["items"] == [run]
+    assert "waits for timer until" in cli.done("run-show", run["id"])
+    assert cli.json("resume", run["id"], "--payload", '{"by": "ada"}')["id"] == run["id"]
+    until(cli, ["run-show", run["id"]], lambda found: found["status"] == "completed")
+    assert "noted ada" in cli.done("run-show", run["id"])
+    assert "is completed" in cli.failed("cancel", run["id"])
+
+
+def test_a_waiting_run_can_be_cancelled(cli: Cli, served: Served, hook: str) -> None:
+    document = workflow("cancelled soon", listening("x")["actions"][0]["config"], wait="10m")
+    cli.done("apply", "-f", "-", stdin=json.dumps(document))
+    served.deliver(hook, issue_opened())
+    arguments = ["runs", "--workflow", "cancelled soon"]
+    listed = until(cli, arguments, lambda page: page["items"] and page["items"][0]["status"] == "waiting")
+    assert cli.json("cancel", listed["items"][0]["id"])["status"] == "cancelled"
+    cli.done("workflows", "archive", "cancelled soon")
+
+
+def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
+    (made,) = cli.json("apply", "-f", "-", stdin=json.dumps(listening("switched", status="draft")))["workflows"]
+    assert cli.json("workflows", "enable", "switched")["workflows"] == [
+        {"id": made["id"], "name": "switched", "status": "active"}
+    ]
+    assert "draft" in cli.done("workflows", "disable", made["id"])
+    cli.done("workflows", "archive", "switched")
+    assert "switched" not in cli.done("workflows", "list")
+    assert made["id"] in cli.done("workflows", "list", "--status", "archived")
+    assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
+
+
+def test_a_list_goes_on_at_its_cursor(cli: Cli) -> None:
+    for name in ("a", "b", "c"):
+        cli.done("apply", "-f", "-", stdin=json.dumps(listening(f"page {name}")))
+    first = cli.json("workflows", "list", "--limit", "1")
+    second = cli.json("workflows", "list", "--limit", "1", "--cursor", first["next"])
+    assert [page["items"][0]["name"] for page in (first, second)] == ["page c", "page b"]
+    assert f"more: --cursor {first['next']}" in cli.done("workflows", "list", "--limit", "1")
+
+
+# How commands fail
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["replay-everything"],
+        ["runs", "--limit", "0"],
+        ["runs", "--status", "done"],
+        ["apply"],
+        ["token", "create"],
+        ["integrations", "create", "gitlab", "--name", "x"],
+        ["integrations", "create", "github", "--name", "x", "--set", "webhook_secret"],
+        ["resume", "x", "--payload", "[]"],
+        ["resume", "x", "--payload", "{"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2_and_says_how_it_is_used(alone: Cli, arguments: list[str]) -> None:
+    assert "usage: loops" in alone.failed(*arguments, code=2)
+    assert not alone.data_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run-show", "none"], ["error: there is no run 'none'"]),
+        (["explain", "none"], ["error: there is no delivery 'none'", "hint: give our id or the sender's"]),
+        (["token", "revoke", "none"], ["error: there is no token 'none'"]),
+        (["integrations", "delete", "none"], ["error: 'none' is not the id"]),
+        (["apply", "-f", "missing.yaml"], ["error: missing.yaml: cannot be read"]),
+        (["apply", "-f", "-"], ["error: standard input: "]),
+        (["integrations", "create", "github", "--name", "x", "--set", "secret=y"], ["settings.secret", "hint: "]),
+        (
+            ["integrations", "create", "github", "--name", "x", "--set", "token=@no"],
+            ["error: token: no cannot be read"],
+        ),
+        (["runs", "--project", "other"], ["error: there is no project 'other'"]),
+        (["runs", "--url", "gopher://x"], ["error: LOOPS_TOKEN is not set"]),
+    ],
+    ids=lambda value: " ".join(value) if value[0] in {"run-show", "explain", "token"} else None,
+)
+def test_a_failure_ends_with_1_and_says_what_mends_it(cli: Cli, arguments: list[str], words: list[str]) -> None:
+    said = cli.failed(*arguments)
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "gopher://x", "127.0.0.1:8765", "http://127.0.0.1:99999"])
+def test_a_service_that_cannot_be_reached_is_named(alone: Cli, url: str) -> None:
+    said = alone.failed("runs", "--url", url, LOOPS_TOKEN="loops_x")
+    assert said.startswith("error: ")
+    assert url in said
+
+
+def test_a_wrong_token_is_refused_by_the_service(cli: Cli, served: Served) -> None:
+    said = cli.failed("runs", "--url", served.url, LOOPS_TOKEN="loops_" + "x" * 43)
+    assert "error: the token is not known or was revoked" in said
+
+
+def test_every_wrong_setting_is_listed(alone: Cli) -> None:
+    said = alone.failed("serve", LOOPS_PORT="many", LOOPS_TASKS="0", LOOPS_PROT="1")
+    assert [line.split(":")[1].strip() for line in said.splitlines() if line.startswith("error")] == [
+        "LOOPS_PROT",
+        "LOOPS_PORT",
+        "LOOPS_TASKS",
+    ]
+    assert "hint: did you mean LOOPS_PORT?" in said
+
+
+def test_a_second_service_on_the_same_sqlite_file_is_refused_and_leaves_the_first_alone(cli: Cli) -> None:
+    said = cli.failed("serve")
+    assert "another process runs on" in said
+    assert cli.json("runs")["next"] is None
+
+
+def test_output_into_a_closed_pipe_ends_quietly(cli: Cli) -> None:
+    with cli.start("export", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (1, "")
+
+
+# The service itself
+
+
+def test_a_service_announces_itself_stops_on_request_and_shows_its_first_token_once(tmp_path: Path) -> None:
+    # Deeper than the path of a socket may be.
+    deep = tmp_path.joinpath(*["a folder with a rather long name"] * 4)
+    cli = Cli(tmp_path, LOOPS_PORT="0", LOOPS_DATA_DIR=str(deep))
+    first = Served(cli)
+    file, socket = deep / "service.json", Path(first.told["socket"])
+    assert (first.told["url"], first.told["pid"]) == (first.url, first.process.pid)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, socket)] == [0o600, 0o600]
+    (token,) = [word for word in first.output.read_text().split() if word.startswith("loops_")]
+    assert cli.json("token", "list")["items"][0]["name"] == "first admin"
+    assert cli.json("runs", "--url", first.url, LOOPS_TOKEN=token)["items"] == []
+    assert first.stop() == 0
+    assert not file.exists()
+    assert not socket.parent.exists()
+    second = Served(cli)
+    assert "loops_" not in second.output.read_text()
+    assert second.stop() == 0
+
+
+# Without a service
+
+
+def test_commands_open_the_database_themselves_where_no_service_runs(tmp_path: Path, database_url: str) -> None:
+    alone = Cli(tmp_path, LOOPS_DATABASE_URL=database_url, LOOPS_SECRET_KEY=KEY)
+    token = alone.json("token", "create", "--role", "editor", "--name", "before the first start")
+    assert token["token"].startswith("loops_")
+    alone.done("apply", "-f", "-", stdin=json.dumps(listening("kept")))
+    made = alone.json("integrations", "create", "github", "--name", "hub", "--set", f"webhook_secret={SECRET}")
+    assert [one["name"] for one in alone.json("workflows", "list")["items"]] == ["kept"]
+    assert alone.json("integrations", "list")["items"][0]["id"] == made["id"]
+    assert "before the first start" in alone.done("token", "list")
+    assert alone.json("migrate")["schema"]
+    checks = {check["name"]: check["state"] for check in alone.json("doctor")["checks"]}
+    assert checks["database"] == checks["engine tables"] == checks["stored secrets"] == "ok"
+    assert checks["service"] == "warning"
+
+
+def test_files_are_validated_without_a_service_or_a_database(alone: Cli) -> None:
+    good = write(alone, "good.json", listening("good"))
+    assert alone.json("validate", good) == {"valid": True, "faults": [], "warnings": []}
+    bad = write(alone, "bad.json", {"name": "x"})
+    over = alone("validate", good, bad, "--json")
+    assert over.returncode == 1
+    assert not json.loads(over.stdout)["valid"]
+    assert "error: bad.json: actions: " in over.stderr
+    assert not alone.data_dir.exists()
+
+
+def test_the_examples_are_valid(alone: Cli) -> None:
+    files = [str(path) for path in sorted((ROOT / "config" / "examples").iterdir())]
+    assert files
+    alone.done("validate", *files)
+
+
+def test_the_doctor_finds_what_is_wrong_and_changes_nothing(alone: Cli) -> None:
+    checks = alone.json("doctor")["checks"]
+    assert [check["name"] for check in checks if check["state"] == "warning"] == ["data folder", "database", "service"]
+    assert not alone.data_dir.exists()
+    alone.done("integrations", "create", "github", "--name", "hub", "--set", f"webhook_secret={SECRET}")
+    assert alone.json("doctor")["healthy"]
+    (alone.data_dir / "secret.key").chmod(0o644)
+    alone.data_dir.chmod(0o755)
+    over = alone("doctor", "--json", LOOPS_SECRET_KEY="another key " * 4)
+    assert over.returncode == 1
+    failed = {check["name"]: check["hint"] for check in json.loads(over.stdout)["checks"] if check["state"] == "failed"}
+    assert failed.keys() == {"data folder", "secret key file", "stored secrets"}
+    assert "chmod" in failed["data folder"]
+    assert "LOOPS_SECRET_KEY" in failed["stored secrets"]
+
+
+def test_the_doctor_lists_wrong_settings_and_an_unknown_schema(alone: Cli) -> None:
+    said = alone("doctor", LOOPS_PORT="many")
+    assert (said.returncode, "LOOPS_PORT" in said.stdout) == (1, True)
+    alone.done("migrate")
+    unknown = "import sqlite3; sqlite3.connect('.loops/loops.db').executescript(\"UPDATE loops_schema SET version_num='9999'\")"
+    subprocess.run([sys.executable, "-c", unknown], cwd=alone.folder, check=True)
+    said = alone("doctor")
+    assert said.returncode == 1
+    assert "has schema 9999" in said.stdout
+    assert "newer release" in alone.failed("runs")

@@ -1,0 +1,65 @@
+import json
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loops.errors import PayloadMalformed
+from triggers.json_body import NESTING_LIMIT, check_nesting, from_form, whole
+
+texts = st.text(st.sampled_from('[]{}"\\/ab:,\n é'), max_size=8)
+documents = st.recursive(
+    st.none() | st.integers() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+)
+
+
+def depth(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max((depth(item) for item in value), default=0) if isinstance(value, list) else 0
+
+
+def wrapped(value: Any, levels: int) -> Any:
+    for level in range(levels):
+        value = [value] if level % 2 else {"]": value, "x": "}"}
+    return value
+
+
+@given(value=documents, levels=st.integers(150, 215), indent=st.none() | st.just(1), escape=st.booleans())
+def test_nesting_is_refused_exactly_above_the_limit(value: Any, levels: int, indent: int | None, escape: bool) -> None:
+    nested = wrapped(value, levels)
+    body = json.dumps(nested, indent=indent, ensure_ascii=escape).encode()
+    if depth(nested) <= NESTING_LIMIT:
+        check_nesting(body)
+    else:
+        with pytest.raises(PayloadMalformed):
+            check_nesting(body)
+
+
+@given(values=st.lists(texts, min_size=60, max_size=120))
+def test_brackets_in_text_never_count(values: list[str]) -> None:
+    check_nesting(json.dumps([{"[[": [value, {}]} for value in values] + ["[" * 300]).encode())
+
+
+@given(before=st.binary(max_size=4), text=st.text(), after=st.booleans(), plus=st.booleans())
+def test_a_forms_field_is_decoded_as_urllib_does(before: bytes, text: str, after: bool, plus: bool) -> None:
+    value = (quote_plus(text) if plus else quote(text, safe="")).encode()
+    form = b"a=" + quote(before).encode() + b"&payload=" + value + (b"&payload=2" if after else b"")
+    assert from_form(form, "payload").decode() == unquote_plus(value.decode()) == text
+
+
+@given(st.binary())
+def test_any_form_has_the_field_or_is_refused(form: bytes) -> None:
+    assert isinstance(from_form(b"payload=" + form, "payload"), bytes)
+    with pytest.raises(PayloadMalformed):
+        from_form(b"x=" + quote(form).encode(), "payload")
+
+
+@given(documents)
+def test_a_whole_body_is_what_json_says(value: Any) -> None:
+    wanted = {"value": value}
+    assert whole(json.dumps(wanted).encode()) == wanted
+    assert whole(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
