@@ -20,13 +20,14 @@ def add_commands(add: Adder) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    from server.cli.reach import settings_of, with_key
+
+    settings = with_key(settings_of(args))  # before what takes a second to import: a wrong setting is told at once
     import uvloop
 
     from server.app import serve
-    from server.cli.reach import settings_of, with_key
     from server.logs import setup_logging
 
-    settings = with_key(settings_of(args))
     setup_logging(settings.log_level, settings.log_format, settings.secret_values)
     uvloop.run(serve(settings, args.role, _announce))
     return 0

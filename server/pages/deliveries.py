@@ -106,7 +106,7 @@ async def show_delivery(visit: Visit) -> web.Response:
 def _rest(connection: sa.Connection, project: str, row: Mapping[str, Any]) -> _Rest:
     sender = connections_store.get(connection, row["connection_id"])
     return _Rest(
-        connection="deleted" if sender is None else sender.name,
+        connection="deleted" if sender is None or sender.project_id != project else sender.name,
         runs=run_queries.page(connection, project, limit=_MOST_RUNS, delivery_id=row["id"]),
         whole=store.load(connection, row["id"]),
     )
