@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 from aiohttp import web
-from triggers.registry import SOURCES
 
 from config.settings import Settings
 from loops.clock import SystemClock
@@ -46,6 +45,7 @@ from triggers.definitions import Definitions
 from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
+from triggers.registry import SOURCES
 from triggers.source import Source
 
 log = logging.getLogger("loops.app")
@@ -181,7 +181,7 @@ class Service:
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
-        self._spawn("retention", retain(self._writer, self._client, clock, settings.keep_days))
+        self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:
         if self._wiring.dispatching and self.role != "scheduler":

@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 
 from loops.errors import StoreBusy
-from loops.ports import Clock, Writer
+from loops.ports import Clock, Reader, Writer
 from loops.runs.engine import EngineClient
 from loops.store import connections, deliveries, retention, run_queries
 from loops.store.database import DEFAULT_PROJECT, Database
@@ -40,11 +40,11 @@ async def first_token(writer: Writer, clock: Clock) -> str | None:
     return token if made else None
 
 
-async def retain(writer: Writer, client: EngineClient, clock: Clock, keep_days: int) -> None:
+async def retain(writer: Writer, reader: Reader, client: EngineClient, clock: Clock, keep_days: int) -> None:
     """Delete what is old, hourly, in small batches."""
     while True:
         try:
-            gone = await _retain_once(writer, client, clock, keep_days)
+            gone = await retain_once(writer, reader, client, clock, keep_days)
             if gone:
                 log.info("retention removed old rows", extra={"count": gone})
         except StoreBusy as error:
@@ -52,11 +52,13 @@ async def retain(writer: Writer, client: EngineClient, clock: Clock, keep_days: 
         await asyncio.sleep(_RETENTION_SECONDS)
 
 
-async def _retain_once(writer: Writer, client: EngineClient, clock: Clock, keep_days: int) -> int:
+async def retain_once(writer: Writer, reader: Reader, client: EngineClient, clock: Clock, keep_days: int) -> int:
+    """Delete all that is old by now, batch by batch; how many rows."""
     total = 0
     while True:
         now = clock.now()
-        gone = await writer.run(lambda connection: retention.sweep(connection, now, keep_days))  # noqa: B023
+        old = await reader.read(lambda connection: retention.find(connection, now, keep_days))  # noqa: B023
+        gone = await writer.run(lambda connection: retention.remove(connection, old)) if old else 0  # noqa: B023
         gone += await client.forget(before=now - _ENGINE_KEEP)
         total += gone
         if not gone:

@@ -109,9 +109,11 @@ def listener_of(row: WorkflowRow) -> Listener | None:
     )
 
 
-def _trigger_config(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    for action in definition.get("actions", ()):
-        if action.get("type") == "trigger":
-            config: Mapping[str, Any] = action.get("config", {})
+def _trigger_config(definition: object) -> Mapping[str, Any]:
+    """Trusts nothing: what is stored may be older than this release, or damaged."""
+    actions = definition.get("actions") if isinstance(definition, dict) else None
+    for action in actions if isinstance(actions, list) else ():
+        config = action.get("config") if isinstance(action, dict) and action.get("type") == "trigger" else None
+        if isinstance(config, dict):
             return config
     raise DefinitionError.at("actions", "the stored definition has no trigger")

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import LoopsError, StoreBusy
+from loops.errors import DefinitionError, LoopsError, StoreBusy
 from loops.event import Delivery, Event
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.program import pack
@@ -238,12 +238,15 @@ class Dispatcher:
 
         if listener.since > due.epoch:
             return verdict("enabled", "the loop was enabled after this delivery had arrived")
-        now = self._clock.now()
+        try:
+            state = self._definitions.initial_state(connection, listener)
+        except DefinitionError as error:  # this loop's alone: others that want the event start
+            return verdict("definition", f"its stored definition cannot run: {error.message}")
         if event.claim is not None:
-            first = store.claim(connection, listener.key, event.claim, due.id, now)
+            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             if first is not None:
                 return verdict("claim", f"the same fact came before, in delivery {first}")
-        self._start(connection, due, event, listener, self._definitions.initial_state(connection, listener))
+        self._start(connection, due, event, listener, state)
         return verdict("start", "every filter and brake passed", passed=True)
 
     def _start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener, state: RunState) -> None:

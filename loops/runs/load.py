@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from loops.definition import CompiledWorkflow, compile_workflow, parse_workflow
 from loops.event import JsonValue
@@ -90,7 +90,8 @@ class ProgramLoader:
         known = self._known(revision)
         if known is not None:
             return known
-        program = LoadedProgram(compile_workflow(parse_workflow(dict(definition))))
+        # Not dict(definition): what is stored may be damaged, and parse_workflow tells it as it tells every fault.
+        program = LoadedProgram(compile_workflow(parse_workflow(cast("JsonValue", definition))))
         with self._lock:
             self._kept[revision] = program
             if len(self._kept) > _KEPT_REVISIONS:

@@ -181,9 +181,10 @@ def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
 def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:
     """Claim a fact for a workflow: None when it is ours, else the delivery that had it first."""
     here = (claims.c.workflow_id == workflow_id, claims.c.claim == meaning)
-    insert = _insert_for(connection)(claims).on_conflict_do_nothing()
+    # RETURNING, since the row count of an INSERT is not told on Postgres.
+    insert = _insert_for(connection)(claims).on_conflict_do_nothing().returning(claims.c.delivery_id)
     row = {"workflow_id": workflow_id, "claim": meaning, "delivery_id": delivery_id, "created_at": now}
-    if connection.execute(insert.values(**row)).rowcount:
+    if connection.execute(insert.values(**row)).first() is not None:
         return None
     owner: str = connection.execute(sa.select(claims.c.delivery_id).where(*here)).scalar_one()
     return None if owner == delivery_id else owner

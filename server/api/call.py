@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn, TypeAlias, TypeVar
 
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 
 from loops.definition.findings import suggestion
 from loops.errors import LoopsError, NotFound, RequestError
@@ -91,7 +91,7 @@ class Call:
 
     async def document(self, *keys: str) -> dict[str, JsonValue]:
         """The body, a JSON object with no other keys than these. RequestError says where it is not that."""
-        body = _object(await self.request.read())
+        body = await self.free_document()
         for key in body:
             if key not in keys:
                 hint = suggestion(key, keys) if keys else "send an empty object, or nothing"
@@ -100,7 +100,10 @@ class Call:
 
     async def free_document(self) -> dict[str, JsonValue]:
         """The body, any JSON object."""
-        return _object(await self.request.read())
+        try:
+            return _object(await self.request.read())
+        except (ClientPayloadError, web.RequestPayloadError, ConnectionError) as error:
+            raise RequestError("the body could not be read to its end", hint="send it again, whole") from error
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.Response]]

@@ -53,8 +53,9 @@ def faults_shown(faults: tuple[Fault, ...]) -> list[dict[str, str]]:
 
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
-    code, message, hint = _WORDS.get(error.status, ("request.invalid", error.reason, ""))
-    shown = {"code": code, "message": message.format(method=request.method, path=request.path)}
+    code, words, hint = _WORDS.get(error.status, ("request.invalid", "", ""))
+    message = words.format(method=request.method, path=request.path) if words else error.reason
+    shown = {"code": code, "message": message}
     if hint:
         shown["hint"] = hint
     response = answer({"error": shown}, error.status)

@@ -16,11 +16,12 @@ MOST_BODY = 200_000
 _MOST_CHECKED = 2_000_000
 
 # C0 and C1 without tab and line feed, soft hyphen, marks of direction, zero-width space and joiners of words, line and
-# paragraph separators, lone surrogates, tags and the variation selectors that only ever carry hidden text. The joiners
-# of emoji and scripts (U+200C, U+200D) are left: without them real words fall apart.
+# paragraph separators, lone surrogates, tags, and variation selectors that select nothing: hidden text. The joiners
+# of emoji and scripts (U+200C, U+200D) and a selector behind an ideograph are left: real words fall apart without them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
+    "\ud800-\udfff\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 )
 _PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _SPACES = "  "

@@ -96,7 +96,7 @@ def _refusal_page(request: web.Request, error: LoopsError) -> web.Response:
     if status >= 500:
         log.warning("a page was refused: %s", error.message, extra={"path": request.path})
     page = _error_page(request, status, _TITLES.get(status, "This did not work"), error.message, error.hint)
-    if False:
+    if error.retryable:
         page.headers["Retry-After"] = _RETRY_AFTER
     return page
 

@@ -40,9 +40,9 @@ def sentence(text: str) -> str:
 
 
 def span_words(seconds: float) -> str:
-    """`850 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`."""
+    """`< 1 ms`, `850 ms`, `4.2 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`."""
     if seconds < 0.9995:
-        return f"{max(0, round(seconds * 1000))} ms"
+        return f"{round(seconds * 1000)} ms" if seconds >= 0.0005 else "< 1 ms"
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     whole = round(seconds)

@@ -52,6 +52,5 @@ async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Respons
     shown = [
         WorkflowShown(row, trigger_words(row.definition), broken[row.id].reason if row.id in broken else "")
         for row in rows
-        if row.status != "archived"
     ]
     return visit.show("workflows.html", status, workflows=shown, can_edit=visit.may("editor"), alert=alert)

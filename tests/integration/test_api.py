@@ -1,9 +1,11 @@
 """Who may use the API, how it refuses, how it lists; connections and tokens."""
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -149,6 +151,20 @@ async def test_an_unknown_key_is_refused_with_the_nearest_known_one(api: Api) ->
 async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     status, error = await api.refused("POST", "workflows", {"name": "x" * (4 * 1024 * 1024)})
     assert (status, error["code"]) == (413, "request.too_large")
+
+
+async def test_a_body_that_is_cut_off_or_broken_is_no_error_of_ours(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    head = f"POST /api/projects/{api.project}/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {api.token}\r\n"
+    for rest in ("Content-Length: 50\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\nzz\r\n"):
+        parts = urlsplit(api.service.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write((head + rest).encode())
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert (await api.get("runs"))["items"] == []
+    assert "an API call failed" not in caplog.text
 
 
 async def test_unknown_paths_and_methods_are_answered_in_the_same_form(

@@ -207,6 +207,16 @@ async def test_a_delivery_whose_body_is_gone_keeps_its_stored_verdicts(api: Api)
     assert "body was removed" in told["note"]
 
 
+async def test_a_delivery_that_was_set_aside_says_so_and_is_not_read_again(api: Api) -> None:
+    await api.post("workflows", listening("elsewhere", repository="acme/gadgets"))
+    delivery = await api.deliver(await api.github(), "issues", issue_opened())
+    aside = deliveries.update().where(deliveries.c.id == delivery).values(status="quarantined", reason="it broke")
+    await api.service.services.writer.run(lambda connection: connection.execute(aside))
+    told = await api.get(f"deliveries/{delivery}/verdicts")
+    assert (told["delivery"]["reason"], told["verdicts"]) == ("it broke", [])
+    assert told["note"] == "it was set aside, so no loop was asked"
+
+
 async def test_deliveries_of_another_project_are_not_found(api: Api, service: Any, session: Any) -> None:
     other = await fresh_project(service, session)
     delivery = await other.deliver(await other.github(), "issues", issue_opened())

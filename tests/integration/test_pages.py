@@ -216,12 +216,15 @@ async def test_rows_of_another_project_are_not_found(site: Site) -> None:
     delivery = await site.delivery(await site.connection(project="other"), project_id="other")
     workflow = await site.workflow("other")
     run = await site.run(workflow)
+    foreign = await site.delivery(await site.connection("of another project", "other"))
+    assert "of another project" not in (await site.get(f"/deliveries/{foreign}")).text
     for path in (f"/deliveries/{delivery}", f"/runs/{run}"):
         assert (await site.get(path)).status == 404
     for path in (f"/runs/{run}/cancel", f"/runs/{run}/resume", f"/workflows/{workflow.id}/enable"):
         assert (await site.post(path)).status == 404
-    for path in ("/deliveries", "/runs", "/workflows"):
+    for path in ("/runs", "/workflows"):
         assert not (await read(site, path)).all("table")
+    assert delivery not in (await site.get("/deliveries")).text
 
 
 # What holds of every page
@@ -535,6 +538,7 @@ async def test_a_delivery_tells_why_it_did_or_did_not_start_each_loop(site: Site
         ],
     )
     run = await site.run(loops[0], delivery_id=delivery, event_uuid=event)
+    replay = await site.run(loops[1], delivery_id=delivery, event_uuid=event, replay=1)
     page = await read(site, f"/deliveries/{delivery}")
     assert page.text.index("Triage version 1 started a run") < page.text.index(
         "Nightly version 1 stopped by its filters"
@@ -543,6 +547,7 @@ async def test_a_delivery_tells_why_it_did_or_did_not_start_each_loop(site: Site
     assert 'action exactly "opened" "closed" does not fit' in page.text
     assert 'repository exactly "acme/widgets" "acme/widgets" fits' in page.text
     assert page.links().count(f"/runs/{run}") == 2  # beside the verdict, and among the runs
+    assert page.links().count(f"/runs/{replay}") == 1  # which the verdict of that time did not start
 
 
 async def test_a_loop_that_no_verdict_is_stored_of_is_held_against_the_delivery_again(site: Site) -> None:

@@ -4,14 +4,20 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loops.connections.kinds import KINDS
+from loops.definition.workflow import Status
 from loops.errors import DefinitionError, Fault, NotFound
+from loops.runs.state import RunStatus
+from server.api import deliveries as api_deliveries
 from server.api.reference import api_reference
-from server.cli import main
+from server.auth import ROLES
+from server.cli import access, deliveries, main, runs, workflows
 from server.cli.output import complain, plain, show_list, table, took
 from server.cli.parser import build_parser
 from server.cli.reference import cli_reference
@@ -59,6 +65,14 @@ def test_help_imports_nothing_that_takes_long() -> None:
 )
 def test_an_option_of_many_commands_may_stand_before_the_command_or_behind_it(arguments: list[str], url: str) -> None:
     assert build_parser().parse_args(arguments).url == url
+
+
+def test_the_choices_of_the_parser_are_those_of_the_service() -> None:
+    assert tuple(KINDS) == access._KINDS
+    assert access._ROLES == ROLES
+    assert get_args(RunStatus) == runs._STATUSES
+    assert get_args(Status) == workflows._STATUSES
+    assert deliveries._STATUSES == api_deliveries._STATUSES
 
 
 def test_text_from_outside_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,9 @@ from server.pages.words import compared, sentence, size_words, span_words, stage
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (-0.2, "0 ms"),
-        (0, "0 ms"),
+        (-0.2, "< 1 ms"),
+        (0.0004, "< 1 ms"),
+        (0.0006, "1 ms"),
         (0.0424, "42 ms"),
         (1, "1.0 s"),
         (0.9996, "1.0 s"),
