@@ -25,16 +25,31 @@ _MOST_DELIVERIES = 256
 _MOST_CLOSURES = 16
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A caller's request, and the future that it awaits."""
 
-    loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
     row: DeliveryRow | None = None
     fn: "Callable[[Connection], Any] | None" = None
     result: Any = None
     error: BaseException | None = None
+
+    def answer(self) -> None:
+        """Tell the caller, on its event loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    loop: asyncio.AbstractEventLoop
+    rows: list[Waiting]
+    closures: list[Waiting]
 
 
 class Transact(Protocol):
@@ -47,59 +62,73 @@ class Transact(Protocol):
     def __call__(self, rows: list[Waiting], closures: list[Waiting]) -> None: ...
 
 
-def settle(waiting: list[Waiting]) -> None:
-    """Answer the callers, one wake-up of the event loop for all of them."""
-    if not waiting:
-        return
-    loop = waiting[0].loop
-    try:
-        loop.call_soon_threadsafe(_resolve, waiting)
-    except RuntimeError:  # the loop is closed: nobody awaits these any more
-        return
-
-
-def _resolve(waiting: list[Waiting]) -> None:
-    for one in waiting:
-        if one.future.done():
-            continue
-        if one.error is not None:
-            one.future.set_exception(one.error)
-        else:
-            one.future.set_result(one.result)
-
-
 class Lane:
-    """The thread and its queue. `open_` runs on the thread before the first group, `close` after the last."""
+    """The thread, and what waits for it. `close` runs on the thread after the last group.
+
+    What is asked for while a group is written waits on the event loop and becomes the next group: one hand-over and
+    one wake-up a group, and the busier it is the larger the groups are. Used from one event loop.
+    """
 
     def __init__(self, name: str, transact: Transact, *, close: Callable[[], None]) -> None:
-        self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._transact = transact
         self._close = close
+        self._rows: list[Waiting] = []
+        self._closures: list[Waiting] = []
+        self._scheduled = False
+        self._busy = False
         self._closed = False
+        self._drained: asyncio.Future[None] | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     @property
     def depth(self) -> int:
         """How many requests wait."""
-        return self._queue.qsize()
+        return len(self._rows) + len(self._closures)
 
     async def accept(self, row: DeliveryRow) -> Receipt:
         """See Writer.accept."""
-        receipt: Receipt = await self._put(row=row)
+        waiting = self._waiting()
+        waiting.row = row
+        self._rows.append(waiting)
+        receipt: Receipt = await waiting.future
         return receipt
 
     async def run(self, fn: "Callable[[Connection], T]") -> T:
         """See Writer.run."""
-        result: T = await self._put(fn=fn)
+        waiting = self._waiting()
+        waiting.fn = fn
+        self._closures.append(waiting)
+        result: T = await waiting.future
         return result
 
-    def _put(self, **what: Any) -> "asyncio.Future[Any]":  # noqa: ANN401
+    def _waiting(self) -> Waiting:
         self.check_open()
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._queue.put(Waiting(loop, future, **what))
-        return future
+        if not self._busy and not self._scheduled:
+            # At the end of this turn of the loop, so that what else it brings comes along.
+            self._scheduled = True
+            loop.call_soon(self._hand_over, loop)
+        return Waiting(loop.create_future())
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._scheduled = False
+        if self._busy or not (self._rows or self._closures):
+            return
+        self._busy = True
+        group = _Group(loop, self._rows[:_MOST_DELIVERIES], self._closures[:_MOST_CLOSURES])
+        self._rows, self._closures = self._rows[_MOST_DELIVERIES:], self._closures[_MOST_CLOSURES:]
+        self._queue.put(group)
+
+    def _written_group(self, group: _Group) -> None:
+        """On the event loop: the thread gets its next group first, then the callers get their answers."""
+        self._busy = False
+        self._hand_over(group.loop)
+        for one in (*group.rows, *group.closures):
+            one.answer()
+        if self._drained is not None and not self._busy and not self._drained.done():
+            self._drained.set_result(None)
 
     def check_open(self) -> None:
         """Raises StoreBusy once the lane has been closed."""
@@ -110,39 +139,28 @@ class Lane:
         """Finish what waits, then end the thread."""
         if not self._closed:
             self._closed = True
+            if self._busy or self._scheduled:
+                self._drained = asyncio.get_running_loop().create_future()
+                await self._drained
             self._queue.put(None)
         await off_loop(self._thread.join)
 
     def _work(self) -> None:
-        ending = False
-        while not ending:
-            rows: list[Waiting] = []
-            closures: list[Waiting] = []
-            item = self._queue.get()
-            while True:
-                if item is None:
-                    ending = True
-                    break
-                (rows if item.row is not None else closures).append(item)
-                if len(rows) >= _MOST_DELIVERIES or len(closures) >= _MOST_CLOSURES:
-                    break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if rows or closures:
-                self._group(rows, closures)
+        while (group := self._queue.get()) is not None:
+            self._write(group.rows, group.closures)
+            try:
+                group.loop.call_soon_threadsafe(self._written_group, group)
+            except RuntimeError:  # the loop is closed: nobody awaits these any more
+                break
         self._close()
 
-    def _group(self, rows: list[Waiting], closures: list[Waiting]) -> None:
+    def _write(self, rows: list[Waiting], closures: list[Waiting]) -> None:
         if self._written(rows, closures) or len(rows) + len(closures) == 1:
-            settle(rows + closures)
             return
         for one in rows:  # who cannot be stored must not keep the others from it
             self._written([one], [])
         for one in closures:
             self._written([], [one])
-        settle(rows + closures)
 
     def _written(self, rows: list[Waiting], closures: list[Waiting]) -> bool:
         """Write a group; False when it has to be written one by one, to see whose fault it is."""

@@ -5,9 +5,11 @@ a run can be found again from its row. Reading connections are `query_only`.
 """
 
 import asyncio
+import itertools
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from loops.ports import DeliveryRow, Receipt
-from loops.store.accepting import COLUMNS, EPOCH, accepted_values
+from loops.store.accepting import COLUMNS, EPOCH
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -24,10 +26,19 @@ from loops.threads import off_loop
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
-_INSERT = (
-    f"INSERT INTO loops_deliveries ({', '.join(COLUMNS)}) "  # noqa: S608 - our own column names
-    f"VALUES ({', '.join('?' * len(COLUMNS))}) ON CONFLICT DO NOTHING"
-)
+_ROW = f"({', '.join('?' * len(DeliveryRow._fields))}, ({EPOCH}), 0, 0)"
+_MOST_ROWS = 64
+
+
+@cache
+def _insert_of(count: int) -> str:
+    """One statement for a whole group. Every statement gives the interpreter's lock away and has to get it back from a
+    busy event loop, which costs more than the rows; and alone it is its own transaction."""
+    names = ", ".join(COLUMNS)
+    rows = ", ".join([_ROW] * count)
+    return f"INSERT INTO loops_deliveries ({names}) VALUES {rows} ON CONFLICT DO NOTHING"  # noqa: S608 - our own names
+
+
 _KNOWN = "SELECT id FROM loops_deliveries WHERE connection_id = ? AND key = ?"
 
 
@@ -44,7 +55,9 @@ def connect(
     write" with its first write, as the durable engine expects; DEFERRED never, on a connection that cannot write.
     """
     # Values are not for logs and error messages: they may hold what people wrote.
-    engine = sa.create_engine(url, connect_args={"check_same_thread": False}, hide_parameters=True, **options)
+    engine = sa.create_engine(
+        url, connect_args={"check_same_thread": False, "cached_statements": 256}, hide_parameters=True, **options
+    )
 
     @sa.event.listens_for(engine, "connect")
     def prepare(raw: Any, _record: Any) -> None:  # noqa: ANN401
@@ -112,9 +125,11 @@ class SqliteWriter:
         try:
             if self._connection is None:
                 self._connection = self._engine.connect()
+            if not closures and len(rows) <= _MOST_ROWS:
+                self._accept(self._connection, rows)
+                return
             with self._connection.begin():
-                if rows:
-                    self._accept(self._connection, rows)
+                self._accept(self._connection, rows)
                 for waiting in closures:
                     if waiting.fn is not None:
                         run_closure(self._connection, waiting, waiting.fn)
@@ -133,16 +148,23 @@ class SqliteWriter:
 
     def _accept(self, connection: sa.Connection, rows: list[Waiting]) -> None:
         raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
-        epoch = raw.execute(EPOCH).fetchone()[0]
         deliveries = [one.row for one in rows if one.row is not None]
-        cursor = raw.executemany(_INSERT, [accepted_values(row, epoch) for row in deliveries])
-        if cursor.rowcount == len(deliveries):
+        if _insert(raw, deliveries) == len(deliveries):
             for one, row in zip(rows, deliveries, strict=True):
                 one.result = Receipt(row.id, new=True)
             return
         for one, row in zip(rows, deliveries, strict=True):
             known = raw.execute(_KNOWN, (row.connection_id, row.key)).fetchone()[0]
             one.result = Receipt(known, new=known == row.id)
+
+
+def _insert(raw: sqlite3.Connection, deliveries: list[DeliveryRow]) -> int:
+    """How many were new."""
+    inserted = 0
+    for start in range(0, len(deliveries), _MOST_ROWS):
+        some = deliveries[start : start + _MOST_ROWS]
+        inserted += raw.execute(_insert_of(len(some)), list(itertools.chain.from_iterable(some))).rowcount
+    return inserted
 
 
 def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Connection], Any]) -> None:

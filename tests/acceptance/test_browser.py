@@ -52,7 +52,7 @@ async def sign_in(page: Page, api: Api, path: str = "/deliveries", host: str = "
     """Through the form, as a person does."""
     base = f"http://{host}:{urlsplit(api.service.url).port}"
     await page.goto(f"{base}{path}")
-    assert await page.evaluate("document.activeElement.id") == "token"
+    await page.until("document.activeElement.id === 'token'")
     await page.type(api.token)
     await page.press(*ENTER)
     await page.until(f"location.pathname === '{path}' && document.readyState === 'complete'")

@@ -70,12 +70,14 @@ class Page:
 
     async def until(self, expression: str) -> None:
         """Wait until an expression holds; while the page is being changed for another it does not."""
-        async with asyncio.timeout(_PATIENCE):
-            while True:
-                with suppress(AssertionError, ProtocolError):
-                    if await self.evaluate(expression):
-                        return
-                await asyncio.sleep(0.05)
+        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        while asyncio.get_running_loop().time() < deadline:
+            with suppress(AssertionError, ProtocolError):
+                if await self.evaluate(expression):
+                    return
+            await asyncio.sleep(0.05)
+        where = await self.evaluate("`${location.href} [${document.activeElement?.outerHTML}]`")
+        raise AssertionError(f"never became true: {expression}\nat {where}\n{await self.text()}")
 
     async def text(self) -> str:
         """What a person reads."""

@@ -121,7 +121,8 @@ async def eventually(ask: Callable[[], Awaitable[T]], holds: Callable[[T], objec
 class Told(Step):
     """What `template-log` does in tests: its text may tell it to do something else than log.
 
-    `!sleep 3` sleeps and notes how it ended, `!raise` raises, `!park` parks until it is woken (`!park twice`: again).
+    `!sleep 3` sleeps and notes how it ended, `!until file` waits for a file to be there, `!raise` raises, `!return`
+    comes to the JSON that follows, `!park` parks until it is woken (`!park twice`: again).
     """
 
     def __init__(self) -> None:
@@ -135,6 +136,10 @@ class Told(Step):
         self.began.append(context.key)
         if order == "!sleep":
             return await self._sleep(context.key, float(rest))
+        if order == "!until":
+            while not Path(rest).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+                await asyncio.sleep(0.05)
+            return Succeeded({"seen": rest})
         if order == "!raise":
             raise RuntimeError(f"this went wrong: {rest}")
         if order == "!return":

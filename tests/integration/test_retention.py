@@ -1,0 +1,205 @@
+"""What is old goes after its time, on SQLite and on Postgres, and nothing that is still needed."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from loops.runs.engine import EngineClient, prepare_engine
+from loops.store import deliveries as deliveries_store
+from loops.store import retention
+from loops.store.columns import to_micros
+from loops.store.database import Database, open_database
+from loops.store.tables import claims, deliveries, events, run_steps, runs
+from server.housekeeping import retain_once
+from tests.contract.databases import delivery_row
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+KEEP_DAYS = 30
+
+
+class Still:
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = open_database(database_url)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def client(database: Database, database_url: str) -> AsyncIterator[EngineClient]:
+    prepare_engine(database_url)
+    client = EngineClient(database_url)
+    yield client
+    await client.aclose()
+
+
+def a_run(name: str, ended: datetime | None, **other: Any) -> dict[str, Any]:
+    """A run that began a day before it ended, or two hundred days ago and is waiting still."""
+    return {
+        "id": name,
+        "project_id": "default",
+        "workflow_id": "w",
+        "version": 1,
+        "source": "github",
+        "event_uuid": f"event of {name}",
+        "event_name": "x",
+        "replay": 0,
+        "status": "waiting" if ended is None else "completed",
+        "reason": "",
+        "seq": 0,
+        "restarts": 0,
+        "state": {},
+        "cost": 0.0,
+        "created_at": ago(200) if ended is None else ended - timedelta(days=1),
+        "updated_at": ended or ago(200),
+        "finished_at": ended,
+        **other,
+    }
+
+
+def a_step(run_id: str, step_id: str = "a") -> dict[str, Any]:
+    values: dict[str, Any] = {"seq": 0, "position": 0, "type": "function", "name": "x", "status": "completed"}
+    return {"run_id": run_id, "step_id": step_id, "started_at": NOW, **values}
+
+
+def an_event(uuid: str, made: datetime, **other: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {"project_id": "default", "source": "github", "delivery_id": "d", "name": "x"}
+    return {**values, "uuid": uuid, "created_at": made, "position": 0, "verdicts": [], "body": b"x", **other}
+
+
+async def put(database: Database, table: sa.Table, *rows: dict[str, Any]) -> None:
+    await database.writer.run(lambda connection: connection.execute(table.insert(), list(rows)))
+
+
+async def accepted(database: Database, key: str, received: datetime, status: str = "ignored") -> None:
+    await database.writer.accept(delivery_row(key, received_at=to_micros(received), status=status))
+
+
+async def swept(database: Database) -> int:
+    """One batch."""
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    return await database.writer.run(lambda connection: retention.remove(connection, old))
+
+
+async def keys(database: Database, *columns: "sa.Column[Any]", where: Any = True) -> list[Any]:
+    query = sa.select(*columns).where(where).order_by(*columns)
+    found = await database.reader.read(lambda connection: connection.execute(query).all())
+    return [row[0] if len(columns) == 1 else tuple(row) for row in found]
+
+
+async def test_a_deliverys_body_goes_after_thirty_days_and_its_key_after_ninety(database):
+    for days in (29, 31, 89, 91):
+        await accepted(database, f"{days} days", ago(days))
+    assert await swept(database) == 4  # three bodies, one key
+    assert await keys(database, deliveries.c.key) == ["29 days", "31 days", "89 days"]
+    assert await keys(database, deliveries.c.key, where=deliveries.c.body.is_not(None)) == ["29 days"]
+    assert await keys(database, deliveries.c.key, where=deliveries.c.headers.is_not(None)) == ["29 days"]
+    receipt = await database.writer.accept(delivery_row("31 days"))
+    assert not receipt.new
+    assert await database.reader.read(lambda c: deliveries_store.load(c, receipt.id)) is None
+    assert await swept(database) == 0
+
+
+@pytest.mark.parametrize("status", ["dispatched", "ignored", "quarantined"])
+async def test_whatever_became_of_a_delivery_it_goes(database, status):
+    await accepted(database, "old", ago(91), status)
+    await swept(database)
+    assert await keys(database, deliveries.c.key) == []
+
+
+async def test_a_delivery_that_waits_for_dispatch_stays_however_old_it_is(database):
+    await accepted(database, "waits", ago(200), "accepted")
+    assert await swept(database) == 0
+    assert await keys(database, deliveries.c.key, where=deliveries.c.body.is_not(None)) == ["waits"]
+
+
+async def test_events_go_after_thirty_days(database):
+    await put(database, events, an_event("young", ago(29)), an_event("old", ago(31)))
+    assert await swept(database) == 1
+    assert await keys(database, events.c.uuid) == ["young"]
+
+
+async def test_the_event_of_an_open_run_stays_as_long_as_the_run(database):
+    await put(database, runs, a_run("open", None), a_run("over", ago(35)))
+    await put(database, events, an_event("event of open", ago(200)), an_event("event of over", ago(36)))
+    assert await swept(database) == 1
+    assert await keys(database, events.c.uuid) == ["event of open"]
+    over = runs.update().values(status="completed", finished_at=NOW)
+    await database.writer.run(lambda connection: connection.execute(over))
+    assert await swept(database) == 1
+    assert await keys(database, events.c.uuid) == []
+
+
+async def test_an_event_that_a_run_began_to_need_since_it_was_looked_for_stays(database):
+    await put(database, events, an_event("event of late", ago(31)))
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    assert [row[2] for row in old.events] == ["event of late"]
+    await put(database, runs, a_run("late", None))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 0
+    assert await keys(database, events.c.uuid) == ["event of late"]
+
+
+async def test_only_the_old_one_goes_of_two_events_with_one_uuid(database):
+    await put(
+        database,
+        events,
+        an_event("same", ago(31)),
+        an_event("same", ago(1), project_id="other"),
+        an_event("same", ago(1), source="posthog"),
+    )
+    assert await swept(database) == 1
+    found = await keys(database, events.c.project_id, events.c.source)
+    assert found == [("default", "posthog"), ("other", "github")]
+
+
+async def test_the_steps_of_a_run_go_thirty_days_after_its_end_and_its_row_ninety(database):
+    await put(database, runs, a_run("29", ago(29)), a_run("31", ago(31)), a_run("91", ago(91)), a_run("open", None))
+    await put(database, run_steps, *(a_step(run_id) for run_id in ("29", "31", "91", "open")))
+    assert await swept(database) == 3
+    assert await keys(database, runs.c.id) == ["29", "31", "open"]
+    assert await keys(database, run_steps.c.run_id) == ["29", "open"]
+
+
+async def test_claims_go_after_ninety_days(database):
+    made = {"young": ago(89), "old": ago(91)}
+    rows = [{"workflow_id": "w", "claim": name, "delivery_id": "d", "created_at": at} for name, at in made.items()]
+    await put(database, claims, *rows)
+    assert await swept(database) == 1
+    assert await keys(database, claims.c.claim) == ["young"]
+
+
+async def test_a_longer_time_to_keep_holds_for_everything(database):
+    await accepted(database, "old", ago(100))
+    await put(database, events, an_event("old", ago(100)))
+    await put(database, runs, a_run("old", ago(100)))
+    find = retention.find
+    assert not await database.reader.read(lambda connection: find(connection, NOW, 120))
+    assert await database.reader.read(lambda connection: find(connection, NOW, 99))
+
+
+async def test_a_batch_is_small_whatever_there_is(database, monkeypatch):
+    monkeypatch.setattr("loops.store.retention.BATCH", 10)
+    await put(database, runs, *(a_run(f"r{number}", ago(40)) for number in range(5)))
+    await put(database, run_steps, *(a_step(f"r{n}", f"s{m}") for n in range(5) for m in range(9)))
+    assert [await swept(database) for _ in range(6)] == [10, 10, 10, 10, 5, 0]
+
+
+async def test_housekeeping_goes_on_until_nothing_old_is_left(database, client, monkeypatch):
+    monkeypatch.setattr("loops.store.retention.BATCH", 10)
+    monkeypatch.setattr("server.housekeeping._BETWEEN_BATCHES", 0)
+    await put(database, events, *(an_event(f"e{number}", ago(31)) for number in range(35)))
+    assert await retain_once(database.writer, database.reader, client, Still(), KEEP_DAYS) == 35
+    assert await keys(database, events.c.uuid) == []
