@@ -25,7 +25,8 @@ class Clock(Protocol):
 class DeliveryRow(NamedTuple):
     """A delivery as it is stored: `body` compressed, `headers` as JSON text, times in microseconds since 1970.
 
-    A tuple because one is made for every delivery, and goes to the database as it is.
+    `unheard` is the definitions' epoch at which no loop listened for any of its events: if that is still the epoch when
+    the row is stored, the delivery is settled with it. A tuple because one is made for every delivery.
     """
 
     id: str
@@ -42,6 +43,7 @@ class DeliveryRow(NamedTuple):
     headers: str
     body: bytes
     size: int
+    unheard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

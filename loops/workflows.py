@@ -2,9 +2,9 @@
 
 import dataclasses
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 
@@ -14,6 +14,8 @@ from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+
+T = TypeVar("T")
 
 Change = Literal["created", "updated", "unchanged"]
 
@@ -30,15 +32,24 @@ class Saved:
 class Workflows:
     """Raises DefinitionError with every fault, NotFound, or Conflict."""
 
-    def __init__(self, writer: Writer, reader: Reader, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._changed = changed
         self._writer = writer
         self._reader = reader
         self._clock = clock
 
+    async def _write(self, fn: Callable[[sa.Connection], T]) -> T:
+        """Change definitions, and tell this process that they did."""
+        result = await self._writer.run(fn)
+        self._changed()
+        return result
+
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
         workflow = parse_workflow(document)
-        return await self._writer.run(lambda connection: self._create(connection, project_id, workflow, by))
+        return await self._write(lambda connection: self._create(connection, project_id, workflow, by))
 
     def _create(self, connection: sa.Connection, project_id: str, workflow: Workflow, by: str) -> Saved:
         now = self._clock.now()
@@ -81,7 +92,7 @@ class Workflows:
                 )
             return self._update(connection, row, workflow, by)
 
-        return await self._writer.run(change)
+        return await self._write(change)
 
     def _update(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
         if workflow.origin_product != row.origin_product:
@@ -108,7 +119,7 @@ class Workflows:
 
     async def enable(self, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
         """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
-        return await self._writer.run(lambda connection: self._enable(connection, project_id, workflow_id, by))
+        return await self._write(lambda connection: self._enable(connection, project_id, workflow_id, by))
 
     def _enable(self, connection: sa.Connection, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
         row = store.get(connection, project_id, workflow_id, lock=True)
@@ -147,7 +158,7 @@ class Workflows:
             store.update(connection, row.id, **_changes(row, changed))
             return changed
 
-        return await self._writer.run(retire)
+        return await self._write(retire)
 
     async def apply(self, project_id: str, document: JsonValue, by: str, *, enable: bool = False) -> Saved:
         """Make the project's workflow of this name be what the document says: created, updated or left alone.
@@ -177,7 +188,7 @@ class Workflows:
                 return dataclasses.replace(saved, row=row)
             return saved
 
-        return await self._writer.run(put)
+        return await self._write(put)
 
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""

@@ -104,7 +104,7 @@ class Demo:
     async def _settled(self, session: aiohttp.ClientSession, delivery: str) -> Mapping[str, Any]:
         async with asyncio.timeout(_PATIENCE):
             while True:
-                item = await _get(session, f"deliveries/{delivery}")
+                item: Mapping[str, Any] = await _get(session, f"deliveries/{delivery}")
                 if item["status"] != "accepted":
                     return item
                 await asyncio.sleep(0.05)

@@ -5,7 +5,7 @@ the next event in every process. A definition that cannot be compiled any more i
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.matcher import Index, Listener
+from triggers.source import Topic
 
 log = logging.getLogger("loops.definitions")
 
@@ -48,6 +49,15 @@ class Definitions:
         for row in store.changed_since(connection, self._epoch):
             self._take(row)
         self._epoch = epoch
+
+    def unheard(self, project_id: str, source: str, topics: Sequence[Topic]) -> int | None:
+        """The epoch at which no loop could have listened for any of these; None when one could.
+
+        May be asked from another thread than the one that refreshes: an index that is being changed stands at an epoch
+        that the accepting transaction no longer sees, which makes the answer void.
+        """
+        epoch, index = self._epoch, self.index
+        return None if any(index.reaches(project_id, source, topic) for topic in topics) else epoch
 
     def forget(self) -> None:
         """Load everything anew at the next refresh: what was read in a transaction that failed may never have been."""

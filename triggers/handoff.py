@@ -4,13 +4,12 @@ Only a shortcut: what is not here, after a restart or when it was full, is read 
 """
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """An accepted delivery's raw body and the source's decode of it."""
 
     headers: dict[str, str]

@@ -1,37 +1,36 @@
 """Accept: a verified arrival is stored, and only then answered."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import zstandard
 
-from loops.ports import Clock, DeliveryRow, Writer
+from loops.ports import Clock, DeliveryRow, Receipt, Writer
 from loops.store.columns import to_micros
 from loops.store.ids import new_id
 from triggers.handoff import Handoff, Held
-from triggers.source import Arrival, Incoming, Source
+from triggers.source import Arrival, Incoming, Source, Topic
 from triggers.storable import storable_text
 
 _KEPT = re.compile("content-type|user-agent|(x-github-|x-slack-|webhook-)(?!.*signature).*", re.DOTALL)
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Protocol):
     """A connection as receiving needs it: its secrets opened."""
 
-    id: int
-    project_id: str
-    kind: str
-    secrets: Mapping[str, str]
+    @property
+    def id(self) -> int: ...
+    @property
+    def project_id(self) -> str: ...
+    @property
+    def secrets(self) -> Mapping[str, str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the sender is told."""
 
     delivery: str
@@ -39,14 +38,21 @@ class Answer:
     reason: str = ""
 
 
+# The epoch at which no loop could have listened for any of the topics of a project's source; None if one could.
+Unheard: TypeAlias = Callable[[str, str, Sequence[Topic]], int | None]
+
+
 class Intake:
     """The receiving end of every source."""
 
-    def __init__(self, writer: Writer, clock: Clock, handoff: Handoff, accepted: Callable[[], None]) -> None:
+    def __init__(
+        self, writer: Writer, clock: Clock, handoff: Handoff, *, accepted: Callable[[], None], unheard: Unheard
+    ) -> None:
         self._writer = writer
         self._clock = clock
         self._handoff = handoff
         self._accepted = accepted
+        self._unheard = unheard
         self._zstd = zstandard.ZstdCompressor(level=1)
 
     async def receive(self, source: Source, connection: Connection, incoming: Incoming) -> Answer:
@@ -57,21 +63,29 @@ class Intake:
         arrival = source.receive(incoming, connection.secrets)
         headers = kept_headers(incoming.headers)
         row = self._row(source, connection, incoming, arrival, headers)
-        if arrival.ignored is not None:
+        if arrival.ignored is not None or row.unheard is not None:
             receipt = await self._writer.accept(row)
-            return Answer(receipt.id, "ignored" if receipt.new else "duplicate", arrival.ignored)
-        # Before it is stored: a dispatcher may take the row as soon as it is.
-        self._handoff.put(row.id, Held(headers, incoming.body, arrival.parsed))
+        else:
+            receipt = await self._hand_on(row, Held(headers, incoming.body, arrival.parsed))
+        if not receipt.new:
+            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
+        if arrival.ignored is not None:
+            return Answer(receipt.id, "ignored", arrival.ignored)
+        return Answer(receipt.id, "accepted")
+
+    async def _hand_on(self, row: DeliveryRow, held: Held) -> Receipt:
+        """Store the row, with what dispatch needs at hand before it is: a dispatcher may take it as soon as it is."""
+        self._handoff.put(row.id, held)
         try:
             receipt = await self._writer.accept(row)
         except BaseException:
             self._handoff.take(row.id)
             raise
-        if not receipt.new:
+        if receipt.new:
+            self._accepted()
+        else:
             self._handoff.take(row.id)
-            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
-        self._accepted()
-        return Answer(receipt.id, "accepted")
+        return receipt
 
     def _row(
         self,
@@ -81,21 +95,24 @@ class Intake:
         arrival: Arrival,
         headers: Mapping[str, str],
     ) -> DeliveryRow:
+        project_id, ignored = connection.project_id, arrival.ignored
+        listened = ignored is not None or arrival.topics is None
         return DeliveryRow(
-            id=new_id(),
-            project_id=connection.project_id,
-            connection_id=connection.id,
-            source=source.name,
-            key=storable_text(arrival.key),
-            name=storable_text(arrival.name),
-            subject=None if arrival.subject is None else storable_text(arrival.subject),
-            received_at=to_micros(self._clock.now()),
-            verified=arrival.verified,
-            status="accepted" if arrival.ignored is None else "ignored",
-            reason=arrival.ignored or "",
-            headers=_encode(headers).decode(),
-            body=self._zstd.compress(incoming.body),
-            size=len(incoming.body),
+            new_id(),
+            project_id,
+            connection.id,
+            source.name,
+            storable_text(arrival.key),
+            storable_text(arrival.name),
+            None if arrival.subject is None else storable_text(arrival.subject),
+            to_micros(self._clock.now()),
+            arrival.verified,
+            "accepted" if ignored is None else "ignored",
+            ignored or "",
+            _encode(headers).decode(),
+            self._zstd.compress(incoming.body),
+            len(incoming.body),
+            None if listened else self._unheard(project_id, source.name, arrival.topics or ()),
         )
 
 

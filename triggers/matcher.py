@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from loops.event import Event, JsonValue
 from loops.filters import Comparison, Filter, Predicate
+from triggers.source import Topic
 from triggers.verdict import Verdict
 
 TriggerKind: TypeAlias = Literal["internal-event", "event"]
@@ -100,6 +101,17 @@ class Index:
         if not self._roots[place]:
             del self._roots[place]
 
+    def reaches(self, project_id: str, source: str, topic: Topic) -> bool:
+        """Whether `match` could name anyone, as passed or as missed, for an event of this topic.
+
+        Reads single entries only, so it may be asked while another thread adds and removes.
+        """
+        root = self._roots.get((project_id, _kind_from(source)))
+        nodes = [root] if root is not None else []
+        for value in topic:
+            nodes = [found for node in nodes for key in {value, None} if (found := node.get(key)) is not None]
+        return bool(nodes)
+
     def match(self, project_id: str, event: Event) -> Matches:
         """Everyone in the project who wants the event, in no particular order."""
         root = self._roots.get((project_id, kind_of(event)))
@@ -127,7 +139,11 @@ class Index:
 
 def kind_of(event: Event) -> TriggerKind:
     """Which type of trigger may listen: `event` for what PostHog captured, `internal-event` for all else."""
-    return "event" if event.source == "posthog" else "internal-event"
+    return _kind_from(event.source)
+
+
+def _kind_from(source: str) -> TriggerKind:
+    return "event" if source == "posthog" else "internal-event"
 
 
 def explain(listener: Listener, project_id: str, event: Event) -> Verdict:

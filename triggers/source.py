@@ -2,28 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from loops.event import Delivery, Event
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A request as it came. Headers are looked up by their names in lower case, and may hold any character; the body is
     raw."""
 
     headers: Mapping[str, str]
     body: bytes
-    query: Mapping[str, str]
+    query_string: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Topic(NamedTuple):
+    """Where an event would stand in the index of loops; what it has not is None."""
+
+    event: str
+    repository: str | None = None
+    event_type: str | None = None
+    channel: str | None = None
+
+
+class Arrival(NamedTuple):
     """A verified and readable request, ready to be accepted.
 
     `key` is the sender's id of the delivery, `name` what the sender calls it. `parsed` is the source's own decode,
     kept in memory so that dispatch need not decode again. `ignored` is the reason of what is known and ignored: it is
-    recorded, starts nothing, and is answered 200.
+    recorded, starts nothing, and is answered 200. `topics` are those of all its events, where the source can tell them
+    without making the events: what no loop could listen for need not wait for dispatch.
     """
 
     key: str
@@ -32,6 +40,7 @@ class Arrival:
     parsed: object
     ignored: str | None = None
     verified: bool = True
+    topics: tuple[Topic, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 def storable_text(text: str) -> str:
     """The text itself, or a copy with U+FFFD for each character that cannot be stored."""
+    if text.isascii() and "\0" not in text:
+        return text
     if "\0" not in text:
         try:
             text.encode()

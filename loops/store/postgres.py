@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from loops.ports import DeliveryRow, Receipt
-from loops.store.accepting import COLUMNS, accepted_values
+from loops.store.accepting import COLUMNS, EPOCH, GIVEN, settled
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -20,27 +20,23 @@ T = TypeVar("T")
 _TYPES = {
     "connection_id": "int",
     "received_at": "bigint",
-    "epoch": "int",
     "verified": "bool",
-    "attempts": "int",
     "body": "bytea",
     "size": "int",
-    "runs": "int",
+    "unheard": "int",
 }
 # One statement a group, whatever its size; COPY cannot say ON CONFLICT. The epoch is read by the statement itself.
-_ARRAYS = [name for name in COLUMNS if name != "epoch"]
-_UNNEST = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _ARRAYS)
+_ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in DeliveryRow._fields)
+_VALUES = ", ".join(settled(name, f"u.{name}", "u.unheard") for name in GIVEN)
 _INSERT = (
-    f"INSERT INTO loops_deliveries ({', '.join([*_ARRAYS, 'epoch'])}) "  # noqa: S608 - our own column names
-    "SELECT u.*, (SELECT value FROM loops_epochs WHERE name = 'definitions') "
-    f"FROM unnest({_UNNEST}) AS u "
+    f"INSERT INTO loops_deliveries ({', '.join(COLUMNS)}) "  # noqa: S608 - our own column names
+    f"SELECT {_VALUES}, ({EPOCH}), 0, 0 FROM unnest({_ARRAYS}) AS u({', '.join(DeliveryRow._fields)}) "
     "ON CONFLICT DO NOTHING RETURNING id"
 )
 _KNOWN = (
     "SELECT d.connection_id, d.key, d.id FROM loops_deliveries d "
     "JOIN unnest(%s::int[], %s::text[]) AS u(connection_id, key) USING (connection_id, key)"
 )
-_EPOCH_AT = COLUMNS.index("epoch")
 # A sender waits ten seconds for its answer: one that cannot be had is better known sooner.
 _CONNECT_SECONDS = "5"
 
@@ -125,9 +121,7 @@ class PostgresWriter:
 
     def _accept(self, cursor: "psycopg.Cursor[Any]", rows: list[Waiting]) -> None:
         deliveries = [one.row for one in rows if one.row is not None]
-        arrays = list(zip(*(accepted_values(row, 0) for row in deliveries), strict=True))
-        del arrays[_EPOCH_AT]
-        cursor.execute(_INSERT, [list(column) for column in arrays])
+        cursor.execute(_INSERT, [list(column) for column in zip(*deliveries, strict=True)])
         fresh = {found[0] for found in cursor.fetchall()}
         missing = [row for row in deliveries if row.id not in fresh]
         known: dict[tuple[int, str], str] = {}

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from loops.ports import DeliveryRow, Receipt
-from loops.store.accepting import COLUMNS, EPOCH
+from loops.store.accepting import COLUMNS, EPOCH, GIVEN, settled
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -26,8 +26,9 @@ from loops.threads import off_loop
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
-_ROW = f"({', '.join('?' * len(DeliveryRow._fields))}, ({EPOCH}), 0, 0)"
+_ROW = f"({', '.join(settled(name, '?', '?') for name in GIVEN)}, ({EPOCH}), 0, 0)"
 _MOST_ROWS = 64
+_STATUS = GIVEN.index("status")
 
 
 @cache
@@ -163,8 +164,14 @@ def _insert(raw: sqlite3.Connection, deliveries: list[DeliveryRow]) -> int:
     inserted = 0
     for start in range(0, len(deliveries), _MOST_ROWS):
         some = deliveries[start : start + _MOST_ROWS]
-        inserted += raw.execute(_insert_of(len(some)), list(itertools.chain.from_iterable(some))).rowcount
+        values = list(itertools.chain.from_iterable(map(_values, some)))
+        inserted += raw.execute(_insert_of(len(some)), values).rowcount
     return inserted
+
+
+def _values(row: DeliveryRow) -> tuple[Any, ...]:
+    """In the order of the question marks of one row."""
+    return (*row[:_STATUS], row.unheard, row.status, row.unheard, row.reason, *row[_STATUS + 2 : -1])
 
 
 def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Connection], Any]) -> None:

@@ -9,7 +9,6 @@ from aiohttp import ClientPayloadError, web
 from loops.errors import DeliveryError, LoopsError, NotFound, PayloadMalformed, PayloadTooLarge, StoreBusy, StoreError
 from server.metrics import Metrics
 from server.services import Services
-from triggers.intake import Connection
 from triggers.source import Incoming, Source
 
 _RETRY_AFTER = "5"
@@ -74,9 +73,8 @@ async def _receive(services: Services, source: Source, budget: BodyBudget, reque
     opened = await services.book.get(_connection_id(request), source.name)
     body, held = await _read(request, source.limit, budget)
     try:
-        incoming = Incoming(headers=request.headers, body=body, query=request.query)
-        connection = Connection(opened.id, opened.project_id, opened.kind, opened.secrets)
-        answer = await services.intake.receive(source, connection, incoming)
+        incoming = Incoming(request.headers, body, request.raw_path.partition("?")[2])
+        answer = await services.intake.receive(source, opened, incoming)
     finally:
         budget.give_back(held)
     told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}

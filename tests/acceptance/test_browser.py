@@ -59,12 +59,13 @@ async def sign_in(page: Page, api: Api, path: str = "/deliveries", host: str = "
 
 
 async def started_run(api: Api, document: object, **changes: object) -> tuple[str, str]:
-    """A delivery and the run that it started."""
+    """A delivery and the run that it started, once that is over or waits."""
     await api.post("workflows", document)
     payload = issue_opened()
     payload["issue"] |= changes
     delivery = await api.deliver(await api.github(), "issues", payload)
-    found = await api.until(f"runs?delivery={delivery}", lambda runs: bool(runs["items"]))
+    busy = ("queued", "running")
+    found = await api.until(f"runs?delivery={delivery}", lambda runs: runs["items"][0]["status"] not in busy)
     return delivery, found["items"][0]["id"]
 
 

@@ -85,7 +85,7 @@ def incoming(body: bytes, content_type: str = "application/json") -> Incoming:
         "x-hub-signature-256": signature,
         "content-type": content_type,
     }
-    return Incoming(headers, body, {})
+    return Incoming(headers, body)
 
 
 def measure(statement: Callable[[], object], calls: int = _CALLS) -> float:

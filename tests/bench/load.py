@@ -109,7 +109,9 @@ async def closed_loop(port: int, make: Callable[[], list[bytes]], seconds: float
     return tally
 
 
-async def offered(port: int, make: Callable[[], list[bytes]], rate: float, seconds: float, connections: int = 64) -> Tally:
+async def offered(
+    port: int, make: Callable[[], list[bytes]], rate: float, seconds: float, connections: int = 64
+) -> Tally:
     """At a fixed rate with random gaps; a latency counts from when the request was due, so waiting is not hidden."""
     tally = Tally()
     due: asyncio.Queue[float | None] = asyncio.Queue()

@@ -47,7 +47,9 @@ def free_port() -> int:
 class Server:
     """One server under test, in a process of its own."""
 
-    def __init__(self, name: str, command: list[str], port: int, cwd: Path | None = None, env: dict[str, str] | None = None):
+    def __init__(
+        self, name: str, command: list[str], port: int, cwd: Path | None = None, env: dict[str, str] | None = None
+    ):
         self.name, self.port = name, port
         self.path = _PATHS.get(name, "/hooks/github/1")
         self.process = subprocess.Popen(command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL)
@@ -91,7 +93,10 @@ def probot(folder: Path) -> Server | None:
         return None
     (folder / "package.json").write_text('{"name": "bench", "private": true, "type": "module"}')
     told = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund", "probot@14", "octokit@5"], cwd=folder, capture_output=True, check=False
+        ["npm", "install", "--no-audit", "--no-fund", "probot@14", "octokit@5"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
     )
     if told.returncode:
         return None
@@ -143,7 +148,9 @@ def show(rounds: list[dict[str, Tally]]) -> dict[str, float]:
         p50 = statistics.median(one[name].percentile(0.5) for one in rounds)
         p99 = statistics.median(one[name].percentile(0.99) for one in rounds)
         ratios[name] = statistics.median(shares)
-        print(f"{name:<10}{rate:>9.0f}{p50:>9.2f}{p99:>9.2f}{ratios[name]:>9.3f}   {min(shares):.3f} - {max(shares):.3f}")
+        print(
+            f"{name:<10}{rate:>9.0f}{p50:>9.2f}{p99:>9.2f}{ratios[name]:>9.3f}   {min(shares):.3f} - {max(shares):.3f}"
+        )
         failed = {status: n for one in rounds for status, n in one[name].statuses.items() if status >= 300}
         if failed:
             print(f"  answers that were no success: {failed}")
@@ -168,7 +175,9 @@ async def sustained(folder: Path, seconds: float) -> None:
         drained = time.perf_counter() - ended
     finally:
         server.end()
-    print(f"dispatch for {seconds:.0f} s: {tally.rate:.0f}/s, {left:.0f} deliveries left at the end, done {drained:.2f} s later")
+    print(
+        f"dispatch for {seconds:.0f} s: {tally.rate:.0f}/s, {left:.0f} deliveries left at the end, done {drained:.2f} s later"
+    )
 
 
 async def latencies(folder: Path, seconds: float) -> None:
@@ -211,7 +220,9 @@ async def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--sustained", type=float, default=30.0)
-    parser.add_argument("--without", action="append", default=[], choices=["probot", "accept", "dispatch", "execute", "rates"])
+    parser.add_argument(
+        "--without", action="append", default=[], choices=["probot", "accept", "dispatch", "execute", "rates"]
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="loops-bench-") as scratch:
         folder = Path(scratch)

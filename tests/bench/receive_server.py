@@ -100,7 +100,9 @@ def _fill(connection: sa.Connection, service: Service) -> None:
     for number in range(_TRIGGERS):
         workflows.insert(connection, _row(number, epoch, now))
     sealed = service.services.box.seal({"webhook_secret": SECRET})
-    connections.insert(connection, project_id="default", kind="github", name="bench", config={}, secrets=sealed, now=now)
+    connections.insert(
+        connection, project_id="default", kind="github", name="bench", config={}, secrets=sealed, now=now
+    )
 
 
 class BusyStep(NeverParks):

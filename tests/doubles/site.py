@@ -308,7 +308,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=ConnectionBook(database.reader, box),
-        intake=Intake(database.writer, clock, Handoff(), lambda: None),
+        intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda _workflow, _version, _definition: RunState(None)),
         workflows=Workflows(database.writer, database.reader, clock),

@@ -11,6 +11,7 @@ from loops.event import Delivery, Event, JsonValue
 from triggers.github.payload import Account, Decoded, Payload, Subject
 from triggers.json_body import whole
 from triggers.properties import LazyProperties
+from triggers.source import Topic
 from triggers.storable import storable_text
 
 EVENT_NAME = "$github_event_received"
@@ -45,6 +46,16 @@ def to_event(delivery: Delivery, decoded: Decoded, settings: Mapping[str, Any]) 
         url=storable_text(subject.html_url) if subject.html_url else None,
         verified=delivery.verified,
     )
+
+
+def topic(event_type: str, payload: Payload) -> Topic:
+    """Where the event will stand in the index."""
+    return Topic(EVENT_NAME, _repository_name(payload), event_type)
+
+
+def _repository_name(payload: Payload) -> str | None:
+    repository = payload.repository
+    return storable_text(repository.full_name.lower()) if repository and repository.full_name else None
 
 
 def event_uuid(project_id: str, connection_id: int, delivery_key: str) -> str:
@@ -92,7 +103,7 @@ def _flat(delivery: Delivery, payload: Payload, subject: Subject, app_slug: str)
         "integration_id": delivery.connection_id,
         "event_type": event_type,
         "action": payload.action,
-        "repository": repository.full_name.lower() if repository and repository.full_name else None,
+        "repository": _repository_name(payload),
         "repository_id": repository.id if repository else None,
         "repository_visibility": _VISIBILITY[repository.private] if repository else None,
         "sender": sender.login,

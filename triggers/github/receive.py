@@ -5,7 +5,7 @@ from typing import Any
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event
-from triggers.github.event import subject_key, to_event
+from triggers.github.event import subject_key, to_event, topic
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Decoded, decode
 from triggers.github.signature import verify
@@ -31,7 +31,8 @@ class GitHubSource:
         key = _required(headers, "X-GitHub-Delivery")
         decoded = _decoded(headers, incoming.body)
         payload = decoded.payload
-        return Arrival(key, name, subject_key(payload), decoded, ignored_reason(name, payload))
+        ignored = ignored_reason(name, payload)
+        return Arrival(key, name, subject_key(payload), decoded, ignored, topics=(topic(name, payload),))
 
     def parse(self, delivery: Delivery, parsed: object, settings: Mapping[str, Any]) -> list[Event] | Ignored:
         """One event, or why there is none."""

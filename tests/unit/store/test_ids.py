@@ -7,7 +7,7 @@ from loops.store.ids import new_id
 def test_ids_rise_and_never_repeat():
     ids = [new_id() for _ in range(20_000)]
     assert ids == sorted(set(ids))
-    assert {len(one) for one in ids} == {26}
+    assert {len(one) for one in ids} == {24}
 
 
 def test_ids_made_on_several_threads_never_repeat():

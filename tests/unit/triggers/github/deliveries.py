@@ -51,7 +51,7 @@ def incoming(event: str, payload: Any, *, key: str = KEY, **headers: str | None)
         "x-hub-signature-256": sign(body),
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
-    return Incoming({name: value for name, value in sent.items() if value is not None}, body, {})
+    return Incoming({name: value for name, value in sent.items() if value is not None}, body)
 
 
 def receive(event: str, payload: Any, *, key: str = KEY, **headers: str | None) -> Arrival:
