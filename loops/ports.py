@@ -4,7 +4,7 @@ Values that cross a port are plain: ids, mappings, datetimes. `Connection` is SQ
 one runs inside a transaction that it neither begins nor ends.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class DeliveryRow(NamedTuple):
-    """A delivery as it is stored: `body` compressed, `headers` as JSON text, times in microseconds since 1970.
+    """A delivery to be stored: `body` raw, `headers` as JSON text, times in microseconds since 1970.
 
     `unheard` is the definitions' epoch at which no loop listened for any of its events: if that is still the epoch when
     the row is stored, the delivery is settled with it. A tuple because one is made for every delivery.
@@ -61,8 +61,9 @@ class Writer(Protocol):
     stored.
     """
 
-    async def accept(self, row: DeliveryRow) -> Receipt:
-        """Store a delivery unless (connection, key) is known; arrivals that wait together share one transaction."""
+    def accept(self, row: DeliveryRow) -> Awaitable[Receipt]:
+        """Store a delivery, its body compressed, unless (connection, key) is known. What is accepted together shares
+        one transaction."""
 
     async def run(self, fn: "Callable[[Connection], T]") -> T:
         """Run `fn` in a transaction of its own: all of it is committed, or, when it raises, nothing."""

@@ -1,5 +1,7 @@
 """What Prometheus reads: one registry an application, so that two in one process do not count each other's work."""
 
+from collections.abc import Callable
+
 import prometheus_client
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Counter, Gauge, Histogram
 
@@ -14,6 +16,7 @@ class Metrics:
         # When each series began is of no use here and doubles what is read; the switch is the library's, for all.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
+        self._held_back: list[Callable[[], None]] = []
         self.deliveries = Counter(
             "loops_deliveries", "Deliveries by source and answer", ["source", "status"], registry=registry
         )
@@ -45,6 +48,12 @@ class Metrics:
             "loops_engine_recovered", "Segments taken over from workers that stopped", registry=registry
         )
 
+    def before_reading(self, hand_on: Callable[[], None]) -> None:
+        """Call this whenever the metrics are read: for what is counted more cheaply than here."""
+        self._held_back.append(hand_on)
+
     def render(self) -> tuple[bytes, str]:
         """The body of /metrics and its content type."""
+        for hand_on in self._held_back:
+            hand_on()
         return prometheus_client.generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4

@@ -1,12 +1,9 @@
 """Accept: a verified arrival is stored, and only then answered."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
-import zstandard
 
 from loops.ports import Clock, DeliveryRow, Receipt, Writer
 from loops.store.columns import to_micros
@@ -15,7 +12,6 @@ from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source, Topic
 from triggers.storable import storable_text
 
-_KEPT = re.compile("content-type|user-agent|(x-github-|x-slack-|webhook-)(?!.*signature).*", re.DOTALL)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,7 +49,6 @@ class Intake:
         self._handoff = handoff
         self._accepted = accepted
         self._unheard = unheard
-        self._zstd = zstandard.ZstdCompressor(level=1)
 
     async def receive(self, source: Source, connection: Connection, incoming: Incoming) -> Answer:
         """Verify, store, answer. Raises DeliveryError for what is refused and StoreBusy when nothing could be stored.
@@ -61,7 +56,7 @@ class Intake:
         The answer comes after the commit: from then on the delivery is not lost, whatever happens to this process.
         """
         arrival = source.receive(incoming, connection.secrets)
-        headers = kept_headers(incoming.headers)
+        headers = _kept_headers(source, incoming)
         row = self._row(source, connection, incoming, arrival, headers)
         if arrival.ignored is not None or row.unheard is not None:
             receipt = await self._writer.accept(row)
@@ -102,28 +97,20 @@ class Intake:
             project_id,
             connection.id,
             source.name,
-            storable_text(arrival.key),
-            storable_text(arrival.name),
-            None if arrival.subject is None else storable_text(arrival.subject),
+            arrival.key,
+            arrival.name,
+            arrival.subject,
             to_micros(self._clock.now()),
             arrival.verified,
             "accepted" if ignored is None else "ignored",
             ignored or "",
             _encode(headers).decode(),
-            self._zstd.compress(incoming.body),
+            incoming.body,
             len(incoming.body),
             None if listened else self._unheard(project_id, source.name, arrival.topics or ()),
         )
 
 
-def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that say what a delivery is, by their names in lower case, without signatures and credentials: a
-    signature is a secret's shadow, and worth nothing after verification."""
-    return {kept: storable_text(value) for name, value in headers.items() if (kept := _kept_name(name))}
-
-
-@lru_cache(1000)
-def _kept_name(name: str) -> str | None:
-    """The name to keep a header by. Senders use few names; a stranger's many push each other out."""
-    folded = name.lower()
-    return folded if _KEPT.fullmatch(folded) else None
+def _kept_headers(source: Source, incoming: Incoming) -> dict[str, str]:
+    get = incoming.headers.get
+    return {name: storable_text(value) for name in source.kept_headers if (value := get(name)) is not None}

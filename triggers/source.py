@@ -28,10 +28,10 @@ class Topic(NamedTuple):
 class Arrival(NamedTuple):
     """A verified and readable request, ready to be accepted.
 
-    `key` is the sender's id of the delivery, `name` what the sender calls it. `parsed` is the source's own decode,
-    kept in memory so that dispatch need not decode again. `ignored` is the reason of what is known and ignored: it is
-    recorded, starts nothing, and is answered 200. `topics` are those of all its events, where the source can tell them
-    without making the events: what no loop could listen for need not wait for dispatch.
+    `key` is the sender's id of the delivery, `name` what the sender calls it; every text is storable. `parsed` is the
+    source's own decode, kept in memory so that dispatch need not decode again. `ignored` is the reason of what is
+    known and ignored: it is recorded, starts nothing, and is answered 200. `topics` are those of all its events, where
+    the source can tell them without making the events: what no loop could listen for need not wait for dispatch.
     """
 
     key: str
@@ -51,10 +51,12 @@ class Ignored:
 
 
 class Source(Protocol):
-    """One sender's protocol. Nothing here does I/O; `limit` is the most bytes of a body."""
+    """One sender's protocol. Nothing here does I/O; `limit` is the most bytes of a body. `kept_headers` are stored with
+    a delivery, by their names in lower case: what says what it is, never a signature or credential."""
 
     name: str
     limit: int
+    kept_headers: tuple[str, ...]
 
     def receive(self, incoming: Incoming, secrets: Mapping[str, str]) -> Arrival:
         """Verify and read. Raises SignatureInvalid, or PayloadMalformed for what the sender never sends."""

@@ -38,16 +38,20 @@ class ConnectionBook:
         self._epoch = -1
         self._checked = 0.0
 
+    def known(self, connection_id: int, kind: str) -> OpenConnection | None:
+        """The connection if it is at hand, and was looked after within the last second."""
+        found = self._known.get(connection_id)
+        fresh = time.monotonic() - self._checked <= _CHECK_SECONDS
+        return found if fresh and found is not None and found.kind == kind else None
+
     async def get(self, connection_id: int, kind: str) -> OpenConnection:
         """The connection of this kind. Raises NotFound, or StoreError when its secrets cannot be opened."""
         if time.monotonic() - self._checked > _CHECK_SECONDS:
             await self._check()
-        known = self._known.get(connection_id)
-        if known is None:
-            known = await self._load(connection_id)
-        if known is None or known.kind != kind:
+        found = self._known.get(connection_id) or await self._load(connection_id)
+        if found is None or found.kind != kind:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
-        return known
+        return found
 
     async def _check(self) -> None:
         self._checked = time.monotonic()

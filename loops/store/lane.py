@@ -87,13 +87,12 @@ class Lane:
         """How many requests wait."""
         return len(self._rows) + len(self._closures)
 
-    async def accept(self, row: DeliveryRow) -> Receipt:
+    def accept(self, row: DeliveryRow) -> "asyncio.Future[Receipt]":
         """See Writer.accept."""
         waiting = self._waiting()
         waiting.row = row
         self._rows.append(waiting)
-        receipt: Receipt = await waiting.future
-        return receipt
+        return waiting.future
 
     async def run(self, fn: "Callable[[Connection], T]") -> T:
         """See Writer.run."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from loops.ports import DeliveryRow, Receipt
-from loops.store.accepting import COLUMNS, EPOCH, GIVEN, settled
+from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -58,6 +58,7 @@ class PostgresWriter:
     def __init__(self, url: str, *, threads: int = 8) -> None:
         self._url = _patient(url).set(drivername="postgresql").render_as_string(hide_password=False)
         self._accepting: psycopg.Connection[Any] | None = None
+        self._packing = Packing()
         self._lane = Lane("loops-accept", self._transact, close=self._close)
         self._engine = connect(url, pool_size=threads, max_overflow=0)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="loops-writer")
@@ -68,9 +69,9 @@ class PostgresWriter:
         """How many deliveries wait to be accepted."""
         return self._lane.depth
 
-    async def accept(self, row: DeliveryRow) -> Receipt:
+    def accept(self, row: DeliveryRow) -> "asyncio.Future[Receipt]":
         """See Writer.accept."""
-        return await self._lane.accept(row)
+        return self._lane.accept(row)
 
     async def run(self, fn: Callable[[sa.Connection], T]) -> T:
         """See Writer.run."""
@@ -121,7 +122,9 @@ class PostgresWriter:
 
     def _accept(self, cursor: "psycopg.Cursor[Any]", rows: list[Waiting]) -> None:
         deliveries = [one.row for one in rows if one.row is not None]
-        cursor.execute(_INSERT, [list(column) for column in zip(*deliveries, strict=True)])
+        packed = self._packing.bodies(deliveries)
+        stored = [row._replace(body=bytes(body)) for row, body in zip(deliveries, packed, strict=True)]
+        cursor.execute(_INSERT, [list(column) for column in zip(*stored, strict=True)])
         fresh = {found[0] for found in cursor.fetchall()}
         missing = [row for row in deliveries if row.id not in fresh]
         known: dict[tuple[int, str], str] = {}

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from loops.ports import DeliveryRow, Receipt
-from loops.store.accepting import COLUMNS, EPOCH, GIVEN, settled
+from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -97,6 +97,7 @@ class SqliteWriter:
     def __init__(self, url: str) -> None:
         self._engine = connect(url, synchronous="FULL", begin="IMMEDIATE", poolclass=StaticPool)
         self._connection: sa.Connection | None = None
+        self._packing = Packing()
         self._lane = Lane("loops-writer", self._transact, close=self._close)
         self.transactions = 0
 
@@ -105,9 +106,9 @@ class SqliteWriter:
         """How many requests wait for the lane."""
         return self._lane.depth
 
-    async def accept(self, row: DeliveryRow) -> Receipt:
+    def accept(self, row: DeliveryRow) -> "asyncio.Future[Receipt]":
         """See Writer.accept."""
-        return await self._lane.accept(row)
+        return self._lane.accept(row)
 
     async def run(self, fn: Callable[[sa.Connection], T]) -> T:
         """See Writer.run."""
@@ -150,7 +151,7 @@ class SqliteWriter:
     def _accept(self, connection: sa.Connection, rows: list[Waiting]) -> None:
         raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
         deliveries = [one.row for one in rows if one.row is not None]
-        if _insert(raw, deliveries) == len(deliveries):
+        if self._insert(raw, deliveries) == len(deliveries):
             for one, row in zip(rows, deliveries, strict=True):
                 one.result = Receipt(row.id, new=True)
             return
@@ -158,20 +159,19 @@ class SqliteWriter:
             known = raw.execute(_KNOWN, (row.connection_id, row.key)).fetchone()[0]
             one.result = Receipt(known, new=known == row.id)
 
+    def _insert(self, raw: sqlite3.Connection, deliveries: list[DeliveryRow]) -> int:
+        """How many were new."""
+        inserted = 0
+        for start in range(0, len(deliveries), _MOST_ROWS):
+            some = deliveries[start : start + _MOST_ROWS]
+            values = itertools.chain.from_iterable(map(_values, some, self._packing.bodies(some)))
+            inserted += raw.execute(_insert_of(len(some)), list(values)).rowcount
+        return inserted
 
-def _insert(raw: sqlite3.Connection, deliveries: list[DeliveryRow]) -> int:
-    """How many were new."""
-    inserted = 0
-    for start in range(0, len(deliveries), _MOST_ROWS):
-        some = deliveries[start : start + _MOST_ROWS]
-        values = list(itertools.chain.from_iterable(map(_values, some)))
-        inserted += raw.execute(_insert_of(len(some)), values).rowcount
-    return inserted
 
-
-def _values(row: DeliveryRow) -> tuple[Any, ...]:
+def _values(row: DeliveryRow, body: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a buffer
     """In the order of the question marks of one row."""
-    return (*row[:_STATUS], row.unheard, row.status, row.unheard, row.reason, *row[_STATUS + 2 : -1])
+    return (*row[:_STATUS], row.unheard, row.status, row.unheard, row.reason, row.headers, body, row.size)
 
 
 def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Connection], Any]) -> None:

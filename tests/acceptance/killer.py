@@ -110,7 +110,7 @@ class FusedEngine:
 
 class FusedSource:
     def __init__(self, inner: Source, fuse: Fuse) -> None:
-        self.name, self.limit = inner.name, inner.limit
+        self.name, self.limit, self.kept_headers = inner.name, inner.limit, inner.kept_headers
         self._inner = inner
         self._fuse = fuse
 

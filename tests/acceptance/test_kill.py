@@ -41,7 +41,8 @@ def free_port() -> int:
 
 
 def start(folder: Path, url: str, port: int, role: Role = "all", *, hasty: bool = True) -> BaseProcess:
-    process = _processes.Process(target=killer.serve, args=(folder, url, port, role), kwargs={"hasty": hasty})
+    given = (folder, url, port, role)
+    process = _processes.Process(target=killer.serve, args=given, kwargs={"hasty": hasty}, daemon=True)
     process.start()
     return process
 
@@ -278,7 +279,6 @@ async def crew(folder: Path, url: str) -> AsyncIterator[tuple[Victim, list[BaseP
         yield victim, workers
     finally:
         for worker in workers:
-            os.kill(worker.pid or 0, signal.SIGCONT)
             worker.kill()
             await died(worker)
         await victim.end()

@@ -32,6 +32,7 @@ class Breaking:
 
     name = "github"
     limit = GitHubSource.limit
+    kept_headers = GitHubSource.kept_headers
 
     def __init__(self) -> None:
         self._inner = GitHubSource()

@@ -22,6 +22,14 @@ class GitHubSource:
     name = "github"
     # What GitHub itself sends at most.
     limit = 25 * 1024 * 1024
+    # Event and delivery id have columns of their own.
+    kept_headers: tuple[str, ...] = (
+        "content-type",
+        "user-agent",
+        "x-github-hook-id",
+        "x-github-hook-installation-target-id",
+        "x-github-hook-installation-target-type",
+    )
 
     def receive(self, incoming: Incoming, secrets: Mapping[str, str]) -> Arrival:
         """Verify with `webhook_secret`, then read. The signature comes first: strangers learn nothing else."""
