@@ -40,7 +40,7 @@ log = logging.getLogger("loops.dispatch")
 BATCH = 256
 RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
 # Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
-PACE_SECONDS = 0.02
+PACE_SECONDS = 0.05
 # How often the queue is looked at without being told: for what other processes accepted, and for retries.
 IDLE_SECONDS = 1.0
 _RUN_NAMESPACE = uuid.UUID("5f0c8a52-9d0e-5c7e-8d0d-5e1d3a4b7c11")

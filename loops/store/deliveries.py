@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 import zstandard
-from sqlalchemy.dialects import postgresql, sqlite
 
 from loops.errors import NotFound
 from loops.event import Delivery
+from loops.store.once import insert_once, insert_or_set
 from loops.store.tables import claims, deliveries, events
 
 
@@ -160,38 +160,28 @@ def quarantine(connection: sa.Connection, delivery_id: str, attempts: int, reaso
 
 def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
     """Store an event, or its new verdicts when it is dispatched again."""
-    values = {"verdicts": list(row.verdicts), "body": row.body}
-    here = (events.c.project_id == row.project_id, events.c.source == row.source, events.c.uuid == row.uuid)
-    if connection.execute(events.update().where(*here).values(**values)).rowcount:
-        return
-    connection.execute(
-        events.insert().values(
-            project_id=row.project_id,
-            source=row.source,
-            uuid=row.uuid,
-            delivery_id=row.delivery_id,
-            position=row.position,
-            name=row.name,
-            created_at=now,
-            **values,
-        )
-    )
+    values = {
+        "project_id": row.project_id,
+        "source": row.source,
+        "uuid": row.uuid,
+        "delivery_id": row.delivery_id,
+        "position": row.position,
+        "name": row.name,
+        "created_at": now,
+        "verdicts": list(row.verdicts),
+        "body": row.body,
+    }
+    connection.execute(insert_or_set(connection, events, ("verdicts", "body")), values)
 
 
 def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:
     """Claim a fact for a workflow: None when it is ours, else the delivery that had it first."""
-    here = (claims.c.workflow_id == workflow_id, claims.c.claim == meaning)
-    # RETURNING, since the row count of an INSERT is not told on Postgres.
-    insert = _insert_for(connection)(claims).on_conflict_do_nothing().returning(claims.c.delivery_id)
     row = {"workflow_id": workflow_id, "claim": meaning, "delivery_id": delivery_id, "created_at": now}
-    if connection.execute(insert.values(**row)).first() is not None:
+    if connection.execute(insert_once(connection, claims), row).rowcount:
         return None
+    here = (claims.c.workflow_id == workflow_id, claims.c.claim == meaning)
     owner: str = connection.execute(sa.select(claims.c.delivery_id).where(*here)).scalar_one()
     return None if owner == delivery_id else owner
-
-
-def _insert_for(connection: sa.Connection) -> Any:  # noqa: ANN401
-    return postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
 
 
 def backlog(connection: sa.Connection) -> int:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from loops.errors import Conflict, NotFound, RunFenced
 from loops.event import JsonValue
 from loops.runs.state import OVER, Finish, Park, RunState, Wait
+from loops.store.once import insert_once
 from loops.store.tables import events, revisions, run_steps, runs
 
 MOST_RESTARTS = 5
@@ -77,31 +78,27 @@ class StepRow:
 
 def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
     """Insert a run unless its id is known; whether it is new."""
-    if connection.execute(sa.select(runs.c.id).where(runs.c.id == run.id)).first() is not None:
-        return False
-    connection.execute(
-        runs.insert().values(
-            id=run.id,
-            project_id=run.project_id,
-            workflow_id=run.workflow_id,
-            version=run.version,
-            source=run.source,
-            event_uuid=run.event_uuid,
-            event_name=run.event_name,
-            delivery_id=run.delivery_id,
-            replay=run.replay,
-            status="queued",
-            reason="",
-            seq=0,
-            restarts=0,
-            position=run.state.position,
-            state=run.state.as_json(),
-            cost=0.0,
-            created_at=now,
-            updated_at=now,
-        )
-    )
-    return True
+    row = {
+        "id": run.id,
+        "project_id": run.project_id,
+        "workflow_id": run.workflow_id,
+        "version": run.version,
+        "source": run.source,
+        "event_uuid": run.event_uuid,
+        "event_name": run.event_name,
+        "delivery_id": run.delivery_id,
+        "replay": run.replay,
+        "status": "queued",
+        "reason": "",
+        "seq": 0,
+        "restarts": 0,
+        "position": run.state.position,
+        "state": run.state.as_json(),
+        "cost": 0.0,
+        "created_at": now,
+        "updated_at": now,
+    }
+    return connection.execute(insert_once(connection, runs), row).rowcount > 0
 
 
 def claim(connection: sa.Connection, run_id: str, seq: int, owner: str, now: datetime) -> Claimed | None:

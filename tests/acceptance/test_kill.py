@@ -19,7 +19,8 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
-from loops.store.database import engine_for
+from loops.store import postgres, sqlite
+from loops.store.database import is_sqlite
 from loops.store.tables import deliveries, leases, run_steps, runs
 from server.app import Role, Wiring
 from tests.acceptance import killer
@@ -66,7 +67,10 @@ class Victim:
     engine: sa.Engine = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = engine_for(self.url)
+        if is_sqlite(self.url):
+            self.engine = sqlite.connect(self.url, synchronous="NORMAL", begin="DEFERRED")
+        else:
+            self.engine = postgres.connect(self.url)
 
     def begin(self) -> None:
         self.process = start(self.folder, self.url, self.port)

@@ -13,6 +13,7 @@ from loops.errors import Conflict, PayloadMalformed, StoreBusy
 from loops.ports import DeliveryRow
 from loops.store import workflows
 from loops.store.database import Database, is_sqlite
+from loops.store.deliveries import expand
 from loops.store.tables import deliveries, epochs
 from tests.contract.databases import Outage, delivery_row
 
@@ -58,10 +59,42 @@ async def test_an_accepted_delivery_is_stored_with_the_epoch_of_the_definitions(
     receipt = await database.writer.accept(row)
     assert (receipt.id, receipt.new) == (row.id, True)
     found = await database.reader.read(lambda c: c.execute(sa.select(deliveries)).mappings().one())
-    columns = ("key", "subject", "headers", "body", "size", "status", "epoch", "attempts", "runs", "verified")
+    columns = ("key", "subject", "headers", "size", "status", "epoch", "attempts", "runs", "verified")
     assert [found[name] for name in columns] == [
-        row.key, "1#2", '{"a": "ü"}', b"\x00\xff", 2, "accepted", epoch, 0, 0, True,
+        row.key, "1#2", '{"a": "ü"}', 2, "accepted", epoch, 0, 0, True,
     ]  # fmt: skip
+    assert expand(found["body"]) == b"\x00\xff"
+
+
+async def test_a_delivery_that_no_loop_listened_for_is_settled_as_it_is_stored(database):
+    epoch = await database.writer.run(workflows.bump_epoch)
+    receipts = [
+        await database.writer.accept(delivery_row(f"at {unheard}", unheard=unheard)) for unheard in (epoch, None)
+    ]
+    told = await statuses(database)
+    assert [told[one.id] for one in receipts] == [("ignored", "no loop listens for it"), ("accepted", "")]
+
+
+async def test_a_delivery_is_not_settled_when_definitions_have_changed_since_it_was_held_against_them(database):
+    epoch = await database.writer.run(workflows.bump_epoch)
+    await database.writer.run(workflows.bump_epoch)
+    receipt = await database.writer.accept(delivery_row("late", unheard=epoch))
+    assert (await statuses(database))[receipt.id] == ("accepted", "")
+
+
+async def test_a_group_with_an_empty_body_keeps_every_body(database):
+    bodies = [b"", b"x" * 70_000, b"", b"{}"]
+    rows = [delivery_row(f"body {number}", body=body) for number, body in enumerate(bodies)]
+    await asyncio.gather(*(database.writer.accept(row) for row in rows))
+    found = await database.reader.read(
+        lambda c: dict(map(tuple, c.execute(sa.select(deliveries.c.id, deliveries.c.body))))
+    )
+    assert [expand(found[row.id]) for row in rows] == bodies
+
+
+async def statuses(database: Database) -> dict[str, tuple[str, str]]:
+    query = sa.select(deliveries.c.id, deliveries.c.status, deliveries.c.reason)
+    return {row[0]: (row[1], row[2]) for row in await database.reader.read(lambda c: c.execute(query).all())}
 
 
 async def test_a_key_that_comes_again_is_known_and_answered_with_the_first_delivery(database):

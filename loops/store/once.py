@@ -1,0 +1,33 @@
+"""INSERT … ON CONFLICT, which each dialect spells by itself. Built once: the statements run for every run."""
+
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert_once(connection: sa.Connection, table: sa.Table) -> sa.Executable:
+    """Inserts a row unless its key is there; the row count tells."""
+    return _once(connection.dialect.name, table)
+
+
+def insert_or_set(connection: sa.Connection, table: sa.Table, columns: tuple[str, ...]) -> sa.Executable:
+    """Inserts a row, or sets these columns of the one with its primary key."""
+    return _or_set(connection.dialect.name, table, columns)
+
+
+@cache
+def _once(dialect: str, table: sa.Table) -> sa.Executable:
+    return _insert(dialect, table).on_conflict_do_nothing()
+
+
+@cache
+def _or_set(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> sa.Executable:
+    insert = _insert(dialect, table)
+    return insert.on_conflict_do_update(
+        index_elements=list(table.primary_key.columns), set_={name: insert.excluded[name] for name in columns}
+    )
+
+
+def _insert(dialect: str, table: sa.Table) -> "postgresql.Insert | sqlite.Insert":
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
