@@ -11,6 +11,7 @@ from server.api.call import answer, told
 log = logging.getLogger("loops.api")
 
 _RETRY_AFTER = "5"
+_INTERNAL = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
 _WORDS = {
     404: ("request.not_found", "there is nothing at {method} {path}", "docs/reference/api.md lists every path"),
     405: ("request.method", "{path} does not take {method}", ""),
@@ -18,19 +19,24 @@ _WORDS = {
 }
 
 
-@web.middleware
-async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every error in one form: {"error": {"code", "message", "path"?, "hint"?}}."""
-    try:
-        return await handler(request)
-    except LoopsError as error:
-        return _refusal(request, error)
-    except web.HTTPException as error:
-        return _http_error(request, error)
-    except Exception:
-        log.exception("an API call failed", extra={"method": request.method, "path": request.path})
-        told_so = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
-        return answer({"error": told_so}, 500)
+def errors_as_json(handler: Handler) -> Handler:
+    """The handler with every error in one form: {"error": {"code", "message", "path"?, "hint"?}}.
+
+    Around each handler instead of a middleware: aiohttp would lead every delivery through a middleware's machinery.
+    """
+
+    async def safe(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except LoopsError as error:
+            return _refusal(request, error)
+        except web.HTTPException as error:
+            return _http_error(request, error)
+        except Exception:
+            log.exception("an API call failed", extra={"method": request.method, "path": request.path})
+            return answer({"error": _INTERNAL}, 500)
+
+    return safe
 
 
 def _refusal(request: web.Request, error: LoopsError) -> web.Response:

@@ -89,7 +89,8 @@ async def _receive(services: Services, source: Source, budget: BodyBudget, reque
         answer = await services.intake.receive(source, opened, incoming)
     finally:
         budget.give_back(held)
-    return web.Response(status=_STATUS[answer.status], body=_json(answer._asdict()), headers=_JSON)
+    told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
+    return web.Response(status=_STATUS[answer.status], body=_json(told), headers=_JSON)
 
 
 def _connection_id(request: web.Request) -> int:
@@ -119,13 +120,16 @@ async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[b
             size += len(chunk)
             chunks.append(chunk)
             if size > limit:
-                raise _too_large(limit)
+                break
     except (ClientPayloadError, ConnectionError) as error:
         budget.give_back(size)
         raise PayloadMalformed("the body could not be read to its end", hint="send it again, whole") from error
     except BaseException:
         budget.give_back(size)
         raise
+    if size > limit:
+        budget.give_back(size)
+        raise _too_large(limit)
     return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), size
 
 
