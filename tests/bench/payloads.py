@@ -74,7 +74,8 @@ def payload(event: str, full_name: str, action: str | None) -> dict[str, Any]:
                 "user": _person("ada"), "author_association": "MEMBER"}}  # fmt: skip
     if event == "pull_request":
         return {**base, "number": 42, "pull_request": _pull(full_name)}
-    commit = {"id": "3" * 40, "message": "Mend the export " * 20, "author": {"name": "Ada"}, "added": [], "removed": []}
+    commit: dict[str, Any] = {"id": "3" * 40, "message": "Mend the export " * 20, "author": {"name": "Ada"}}
+    commit |= {"added": [], "removed": [], "modified": ["export.py"]}
     return {**base, "ref": "refs/heads/main", "after": "3" * 40, "commits": [commit] * 3, "head_commit": commit}
 
 

@@ -169,9 +169,12 @@ async def sustained(folder: Path, seconds: float) -> None:
         await server.ready()
         tally = await closed_loop(server.port, Mix(server.path, 100), seconds)
         ended = time.perf_counter()
-        left = await backlog(server)
-        while await backlog(server) and time.perf_counter() - ended < 60:
+        left = waiting = await backlog(server)
+        for _ in range(3000):
+            if not waiting:
+                break
             await asyncio.sleep(0.02)
+            waiting = await backlog(server)
         drained = time.perf_counter() - ended
     finally:
         server.end()

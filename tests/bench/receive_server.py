@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import hmac
+import itertools
 import sys
 import uuid
 from collections.abc import Mapping
@@ -74,13 +75,14 @@ def _definition(number: int) -> dict[str, Any]:
                     "source": "internal-events",
                     "events": [{"id": "$github_event_received", "type": "events"}],
                     "properties": [
-                        {"key": key, "value": [value], "operator": "exact", "type": "event"} for key, value in wanted.items()
+                        {"key": key, "value": [value], "operator": "exact", "type": "event"}
+                        for key, value in wanted.items()
                     ]}}},
             *[{"id": name, "name": name, "type": "function", "config": log} for name in steps],
             {"id": "exit", "name": "Exit", "type": "exit", "config": {"reason": "done"}},
         ],
         "edges": [
-            {"from": before, "to": after, "type": "continue"} for before, after in zip(names, names[1:], strict=False)
+            {"from": before, "to": after, "type": "continue"} for before, after in itertools.pairwise(names)
         ],
     }  # fmt: skip
 
@@ -123,7 +125,6 @@ def settings(port: int, data: Path) -> Settings:
 
 
 async def product(mode: str, port: int, data: Path, *, busy: bool) -> None:
-    data.mkdir(parents=True)
     steps: Mapping[str, Any] = {**STEPS, "function": BusyStep()} if busy else STEPS
     routes = (web.get("/bench/backlog", _backlog),)
     wiring = Wiring(steps=steps, dispatching=mode != "accept", routes=routes)
@@ -146,6 +147,7 @@ async def main() -> None:
     if mode == "bare":
         await bare(int(port))
     else:
+        Path(data).mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs yet
         await product(mode, int(port), Path(data), busy="--busy" in options)
 
 
