@@ -18,7 +18,8 @@ def insert_or_set(connection: sa.Connection, table: sa.Table, columns: tuple[str
 
 @cache
 def _once(dialect: str, table: sa.Table) -> sa.Executable:
-    return _insert(dialect, table).on_conflict_do_nothing()
+    # Without being asked to keep it, SQLAlchemy tells -1 for the row count of an INSERT on Postgres.
+    return _insert(dialect, table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 @cache
