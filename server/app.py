@@ -10,6 +10,7 @@
 import asyncio
 import gc
 import logging
+import signal
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -38,9 +39,10 @@ from loops.threads import off_loop
 from loops.workflows import Workflows
 from server.housekeeping import first_token, measure, retain
 from server.listening import Listening
+from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.services import Services
-from server.web import make_app
+from server.web import make_app, make_health_app
 from triggers.definitions import Definitions
 from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
@@ -71,12 +73,21 @@ class Wiring:
 class Service:
     """One process of Loops in a role."""
 
-    def __init__(self, settings: Settings, role: Role = "all", wiring: Wiring | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        role: Role = "all",
+        wiring: Wiring | None = None,
+        log_secrets: LogSecrets | None = None,
+    ) -> None:
+        """`log_secrets` is told every secret that is opened, so that no log line shows it."""
         self.settings = settings
+        self._log_secrets = log_secrets or LogSecrets()
         self.role = role
         self.url = settings.public_url
         self.new_token: str | None = None
         self.stopping = asyncio.Event()
+        self.failed = False
         self._wiring = wiring or Wiring()
         self._opened = AsyncExitStack()
 
@@ -91,8 +102,7 @@ class Service:
         if self.role in _WORKS:
             await self._start_engine()
         self._start_dispatch()
-        if self.role in _SERVES:
-            await self._listen()
+        await self._listen()
         # What is alive now stays so: the collector need not walk it at every full pass.
         gc.collect()
         gc.freeze()
@@ -115,9 +125,12 @@ class Service:
         await self._database.reader.read(self.services.definitions.refresh)
 
     async def _listen(self) -> None:
-        app = make_app(self.services)
-        app.add_routes(self._wiring.routes)
-        listening = Listening(self.settings, app)
+        if self.role in _SERVES:
+            app = make_app(self.services)
+            app.add_routes(self._wiring.routes)
+            listening = Listening(self.settings, app)
+        else:
+            listening = Listening(self.settings, make_health_app(self.services), serves=False)
         self._opened.push_async_callback(listening.close, self.settings.drain_seconds)
         self.url = await listening.open()
 
@@ -143,7 +156,7 @@ class Service:
             engine=self._engine,
             clock=clock,
             box=self._box,
-            book=ConnectionBook(reader, self._box),
+            book=ConnectionBook(reader, self._box, self._log_secrets.add),
             intake=Intake(
                 self._writer,
                 clock,
@@ -173,7 +186,7 @@ class Service:
             reader,
             role=self.role,
             single=self._database.is_sqlite,
-            on_lost=self.stopping.set,
+            on_lost=self._fail,
             on_recovered=self.metrics.engine_recovered.inc,
         )
         await lease.begin()
@@ -204,6 +217,11 @@ class Service:
         if task.cancelled() or task.exception() is None:
             return
         log.critical("%s ended, so this process stops", task.get_name(), exc_info=task.exception())
+        self._fail()
+
+    def _fail(self) -> None:
+        """Stop, and let the exit code say that nobody asked for it: a supervisor then starts another."""
+        self.failed = True
         self.stopping.set()
 
     def _observe_batch(self, outcome: BatchOutcome, seconds: float) -> None:
@@ -241,11 +259,11 @@ def _database_file(url: str) -> Path:
     return path
 
 
-async def serve(settings: Settings, role: Role, announce: Callable[[Service], None]) -> None:
-    """Run a service until it is asked to stop (SIGTERM, SIGINT) or has to."""
-    import signal
-
-    service = Service(settings, role)
+async def serve(
+    settings: Settings, role: Role, announce: Callable[[Service], None], log_secrets: LogSecrets | None = None
+) -> int:
+    """Run a service until it is asked to stop (SIGTERM, SIGINT) or has to; the exit code, 1 if it had to."""
+    service = Service(settings, role, log_secrets=log_secrets)
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, service.stopping.set)
@@ -256,6 +274,7 @@ async def serve(settings: Settings, role: Role, announce: Callable[[Service], No
         log.info("stopping")
     finally:
         await service.stop()
+    return 1 if service.failed else 0
 
 
 __all__ = ["Role", "Service", "Wiring", "serve", "web"]

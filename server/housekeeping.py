@@ -68,6 +68,7 @@ async def retain_once(writer: Writer, reader: Reader, client: EngineClient, cloc
 
 async def measure(database: Database, metrics: Metrics) -> None:
     """Keep the gauges that have to be counted."""
+    counted = 0
     while True:
         try:
             metrics.dispatch_backlog.set(await database.reader.read(deliveries.backlog))
@@ -75,6 +76,8 @@ async def measure(database: Database, metrics: Metrics) -> None:
         except StoreBusy as error:
             log.warning("cannot measure: %s", error.message)
         metrics.writer_queue_depth.set(database.writer.depth)
+        metrics.writer_transactions.inc(database.writer.transactions - counted)
+        counted = database.writer.transactions
         await asyncio.sleep(_MEASURE_SECONDS)
 
 

@@ -18,10 +18,12 @@ _LONGEST_PATH = 100
 
 
 class Listening:
-    """A listening application. service.json in the data folder says where."""
+    """A listening application. Where it serves people, service.json in the data folder says where; a worker tells its
+    health on the same port if that is free, else on any."""
 
-    def __init__(self, settings: Settings, app: web.Application) -> None:
+    def __init__(self, settings: Settings, app: web.Application, *, serves: bool = True) -> None:
         self._settings = settings
+        self._serves = serves
         # Signatures are over the raw bytes: a body must reach its source as it was sent.
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False)
         self._socket = settings.data_dir / SOCKET
@@ -32,20 +34,25 @@ class Listening:
         """Listen; the public URL. Raises ConfigError when the address cannot be had."""
         settings = self._settings
         await self._runner.setup()
-        site = web.TCPSite(self._runner, settings.host, settings.port, backlog=1024)
         try:
-            await site.start()
+            await self._open_port(settings.port)
         except OSError as error:
-            raise ConfigError(
-                [Fault("LOOPS_PORT", f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
-                       "stop what listens there, or choose another port")]
-            ) from error  # fmt: skip
+            if self._serves:
+                raise ConfigError(
+                    [Fault("LOOPS_PORT", f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
+                           "stop what listens there, or choose another port")]
+                ) from error  # fmt: skip
+            await self._open_port(0)
         port: int = self._runner.addresses[0][1]
         url = settings.with_port(port).public_url
-        self._announced = True
-        await self._open_socket()
-        announce(settings.data_dir, url, self._socket)
+        if self._serves:
+            self._announced = True
+            await self._open_socket()
+            announce(settings.data_dir, url, self._socket)
         return url
+
+    async def _open_port(self, port: int) -> None:
+        await web.TCPSite(self._runner, self._settings.host, port, backlog=1024).start()
 
     async def _open_socket(self) -> None:
         self._settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ import logging
 from aiohttp import web
 
 from loops.errors import StoreBusy
+from loops.store.readiness import touch_readiness
 from server.api import register_api
 from server.api.hooks import BodyBudget, receive_handler
 from server.pages import register_pages
@@ -23,12 +24,24 @@ def make_app(services: Services) -> web.Application:
     budget = BodyBudget(services.settings.max_body_bytes_in_flight)
     for source in services.sources.values():
         app.router.add_post(_hook_path(source), receive_handler(services, source, budget))
-    app.router.add_get("/live", _live)
-    app.router.add_get("/ready", _ready)
-    app.router.add_get("/metrics", _metrics)
+    _add_health(app)
     register_api(app)
     register_pages(app)
     return app
+
+
+def make_health_app(services: Services) -> web.Application:
+    """What a process that serves nobody tells: whether it is well, and its metrics."""
+    app = web.Application()
+    app[SERVICES] = services
+    _add_health(app)
+    return app
+
+
+def _add_health(app: web.Application) -> None:
+    app.router.add_get("/live", _live)
+    app.router.add_get("/ready", _ready)
+    app.router.add_get("/metrics", _metrics)
 
 
 def _hook_path(source: Source) -> str:
@@ -43,7 +56,7 @@ async def _ready(request: web.Request) -> web.Response:
     """Whether this process can store a delivery now."""
     services = request.app[SERVICES]
     try:
-        await services.writer.run(lambda _connection: None)
+        await services.writer.run(touch_readiness)
     except StoreBusy as error:
         return web.json_response({"status": "not ready", "reason": error.message}, status=503)
     return web.json_response({"status": "ready"})

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,12 @@ class OpenConnection:
 class ConnectionBook:
     """A change made in any process is seen within a second, and at once for a connection not seen before."""
 
-    def __init__(self, reader: Reader, box: SecretBox) -> None:
+    def __init__(
+        self, reader: Reader, box: SecretBox, opened: Callable[[Iterable[str]], None] = lambda _secrets: None
+    ) -> None:
+        """`opened` is told the secrets of every connection that is opened, so that no log shows them."""
         self._reader = reader
+        self._opened = opened
         self._box = box
         self._known: dict[int, OpenConnection] = {}
         self._epoch = -1
@@ -69,6 +73,7 @@ class ConnectionBook:
         if row is None:
             return None
         secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
+        self._opened(secrets.values())
         opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
         self._known[row.id] = opened
         return opened

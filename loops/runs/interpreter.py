@@ -213,7 +213,13 @@ class Interpreter:
         step = self._steps.get(action.type)
         if step is None:
             return Failed("step.unavailable", f"this installation has no step of type {action.type!r}")
-        scope = {**segment.scope, "variables": dict(state.variables), "steps": segment.results}
+        payload = None if state.previous is None else segment.results.get(state.previous)
+        scope = {
+            **segment.scope,
+            "variables": dict(state.variables),
+            "steps": segment.results,
+            "payload": payload,
+        }
         context = StepContext(
             run_id=claimed.run_id,
             action=action,

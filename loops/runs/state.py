@@ -115,26 +115,33 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Where a run stands: the action that acts next, how many have acted, and the variables."""
+    """Where a run stands: the action that acts next, how many have acted, which acted last, and the variables."""
 
     position: str | None
     steps: int = 0
     variables: Mapping[str, JsonValue] = field(default_factory=dict)
+    previous: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The stored form."""
-        return {"position": self.position, "steps": self.steps, "variables": dict(self.variables)}
+        return {
+            "position": self.position,
+            "steps": self.steps,
+            "previous": self.previous,
+            "variables": dict(self.variables),
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunState":
         """The value of a stored form."""
-        return cls(stored.get("position"), stored.get("steps", 0), stored.get("variables", {}))
+        variables = stored.get("variables", {})
+        return cls(stored.get("position"), stored.get("steps", 0), variables, stored.get("previous"))
 
 
 def begin(graph: Graph, overrides: Mapping[str, JsonValue] | None = None) -> RunState:
     """The state of a run that has not done anything; `overrides` replace variables' defaults."""
     first = graph.after(graph.start())
-    return RunState(first, 0, {**graph.initial_variables(), **(overrides or {})})
+    return RunState(first, variables={**graph.initial_variables(), **(overrides or {})})
 
 
 def next_effect(state: RunState) -> Effect:
@@ -187,5 +194,5 @@ def _fail(graph: Graph, state: RunState, action: str, came: Failed) -> tuple[Run
 
 
 def _go_on(graph: Graph, state: RunState, action: str) -> tuple[RunState, Effect]:
-    moved = replace(state, position=graph.after(action))
+    moved = replace(state, position=graph.after(action), previous=action)
     return moved, next_effect(moved)

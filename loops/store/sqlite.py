@@ -129,6 +129,7 @@ class SqliteWriter:
                 self._connection = self._engine.connect()
             if not closures and len(rows) <= _MOST_ROWS:
                 self._accept(self._connection, rows)
+                self.transactions += 1
                 return
             with self._connection.begin():
                 self._accept(self._connection, rows)

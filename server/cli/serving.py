@@ -28,16 +28,15 @@ def _serve(args: argparse.Namespace) -> int:
     from server.app import serve
     from server.logs import setup_logging
 
-    setup_logging(settings.log_level, settings.log_format, settings.secret_values)
-    uvloop.run(serve(settings, args.role, _announce))
-    return 0
+    log_secrets = setup_logging(settings.log_level, settings.log_format, settings.secret_values)
+    return uvloop.run(serve(settings, args.role, _announce, log_secrets))
 
 
 def _announce(service: "Service") -> None:
     if service.role in {"all", "web"}:
         print(f"Loops runs at {service.url}", flush=True)
     else:
-        print(f"Loops runs as a {service.role}", flush=True)
+        print(f"Loops runs as a {service.role}; its health and metrics: {service.url}/metrics", flush=True)
     if service.new_token is not None:
         print(
             "\n  This is the first start. Admin token, shown this once:\n\n"

@@ -240,3 +240,12 @@ def test_transition_leaves_the_state_it_was_given_alone(result):
     state = RunState("a", 0, variables)
     transition(graph, state, Succeeded(result))
     assert (state, variables) == (RunState("a", 0, {"kept": 1}), {"kept": 1})
+
+
+def test_a_step_knows_which_one_acted_before_it():
+    graph = line("one", "two")
+    state = begin(graph)
+    assert state.previous is None
+    state, _ = transition(graph, state, Succeeded({"a": 1}))
+    assert (state.position, state.previous) == ("two", "one")
+    assert RunState.from_json(state.as_json()) == state
