@@ -22,7 +22,7 @@ Change = Literal["created", "updated", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A stored workflow, what changed, and what the checks noticed without refusing it."""
+    """A stored workflow, what became of its definition, and what the checks noticed without refusing it."""
 
     row: WorkflowRow
     change: Change
@@ -101,7 +101,7 @@ class Workflows:
                 f"was set to {row.origin_product!r} when the workflow was created and stays so",
                 "leave it as it is, or create another workflow",
             )
-        if workflow.document == row.definition:
+        if _without_status(workflow.document) == _without_status(row.definition):
             return Saved(row, "unchanged", workflow.warnings)
         now = self._clock.now()
         changed = dataclasses.replace(
@@ -117,17 +117,18 @@ class Workflows:
         store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
         return Saved(changed, "updated", workflow.warnings)
 
-    async def enable(self, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
+    async def enable(self, project_id: str, workflow_id: str, by: str) -> Saved:
         """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
         return await self._write(lambda connection: self._enable(connection, project_id, workflow_id, by))
 
-    def _enable(self, connection: sa.Connection, project_id: str, workflow_id: str, by: str) -> WorkflowRow:
+    def _enable(self, connection: sa.Connection, project_id: str, workflow_id: str, by: str) -> Saved:
         row = store.get(connection, project_id, workflow_id, lock=True)
-        if row.status == "active":
-            return row
         if row.status == "archived":
             raise Conflict(f"workflow {row.name!r} is archived", hint="create it anew to use it again")
-        parse_workflow(dict(row.definition))  # a release may have become stricter since it was saved
+        # Read again: a release may have become stricter since it was saved.
+        warnings = parse_workflow(dict(row.definition)).warnings
+        if row.status == "active":
+            return Saved(row, "unchanged", warnings)
         epoch = store.bump_epoch(connection)
         changed = dataclasses.replace(
             row,
@@ -138,7 +139,7 @@ class Workflows:
             updated_at=self._clock.now(),
         )
         store.update(connection, row.id, **_changes(row, changed))
-        return changed
+        return Saved(changed, "unchanged", warnings)
 
     async def disable(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """Start no more runs; runs that have begun go on to their end."""
@@ -184,8 +185,8 @@ class Workflows:
                 else self._create(connection, project_id, workflow, by)
             )
             if enable:
-                row = self._enable(connection, project_id, saved.row.id, by)
-                return dataclasses.replace(saved, row=row)
+                enabled = self._enable(connection, project_id, saved.row.id, by)
+                return dataclasses.replace(saved, row=enabled.row)
             return saved
 
         return await self._write(put)
@@ -193,6 +194,11 @@ class Workflows:
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
+
+
+def _without_status(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a definition: whether the workflow is enabled is told with it and kept apart."""
+    return {key: value for key, value in document.items() if key != "status"}
 
 
 def _changes(before: WorkflowRow, after: WorkflowRow) -> dict[str, Any]:

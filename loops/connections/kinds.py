@@ -94,6 +94,19 @@ def check_settings(kind: Kind, given: Mapping[str, object]) -> Checked:
     )
 
 
+def check_changes(kind: Kind, stored: Mapping[str, str], given: Mapping[str, object]) -> Checked:
+    """The settings of a connection after a change of some: a null takes one away, the others stay as stored.
+
+    RequestError as from check_settings, by the same checks.
+    """
+    if not given:
+        raise RequestError("there is nothing to change", hint="name a setting and its new value", path="settings")
+    known = {setting.name for setting in kind.settings}
+    taken_away = {name for name, value in given.items() if value is None and name in known}
+    whole = {name: value for name, value in {**stored, **given}.items() if name not in taken_away}
+    return check_settings(kind, whole)
+
+
 def _text(value: object) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):

@@ -57,6 +57,10 @@ class SecretBox:
         opened: dict[str, JsonValue] = json.loads(plain)
         return opened
 
+    def reseal(self, text: str) -> str:
+        """The same secrets under the first key. StoreError as from open."""
+        return self.seal(self.open(text))
+
     def derive(self, purpose: str) -> bytes:
         """32 bytes for another purpose (such as signing sessions), from the key that encrypts; unlike any other's."""
         return _derived(self._keys[0], b"loops purpose " + purpose.encode())

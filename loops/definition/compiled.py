@@ -22,8 +22,9 @@ from loops.filters import Filter, compile_filter
 
 _TEMPLATES = Kinds(
     "template",
-    never={"template-source-webhook": "it belongs to a trigger of type webhook or manual"},
+    never={"template-source-webhook": "it belongs to a trigger of type webhook or manual", "template-webhook": ""},
     meant={"template-email": "an email is an action of type function_email"},
+    prefix="template-",
 )
 
 

@@ -30,10 +30,11 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean …?` when a known name is close, or begins with `name`; else nothing."""
-    wanted = name.lower()[:100]
-    folded = {candidate.lower(): candidate for candidate in known}
+def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """`did you mean …?` when a known name is close, or begins with `name`; else nothing. A `prefix` that the names
+    share brings none of them closer."""
+    wanted = name.lower().removeprefix(prefix)[:100]
+    folded = {candidate.lower().removeprefix(prefix): candidate for candidate in known}
     close = difflib.get_close_matches(wanted, list(folded), n=1)
     if not close and len(wanted) > _SHORTEST_BEGINNING:
         close = [candidate for candidate in folded if candidate.startswith(wanted)]

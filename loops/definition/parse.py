@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
 from loops.definition.findings import Findings, join, nearest, shown
+from loops.definition.not_yet import warn_of_action, warn_of_masking
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
 from loops.definition.schema.actions import Action, ActionShape, TriggerAction
@@ -149,6 +150,7 @@ def _inspect(read: _Read, findings: Findings) -> None:
         action.inspect(path, findings)
         _inspect_outputs(action, path, around, findings)
         compile_action(action, path, around, findings)
+        warn_of_action(action, path, findings)
         if isinstance(action, TriggerAction):
             compile_trigger(action.config, join(path, "config"), findings)
     for path, edge in edges:
@@ -159,6 +161,7 @@ def _inspect(read: _Read, findings: Findings) -> None:
 def _inspect_head(head: _Head, trigger: TriggerConfig | None, findings: Findings) -> None:
     head.inspect("", findings)
     compile_mask(head.trigger_masking, trigger, findings)
+    warn_of_masking(head.trigger_masking, trigger, findings)
     if isinstance(trigger, EventTrigger) and head.exit_condition in _TRIGGER_ASKED_AGAIN:
         findings.refuse(
             "exit_condition", f'"{head.exit_condition}" is not supported yet', 'use "exit_only_at_end" or leave it out'

@@ -1,6 +1,6 @@
 """Connections and tokens, as SQL over a connection inside the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from loops.errors import Conflict, NotFound
+from loops.errors import Conflict, NotFound, StoreError
 from loops.store.tables import connections, epochs, tokens
 
 EPOCH = "connections"
@@ -82,6 +82,33 @@ def insert(
     return new
 
 
+def change(
+    connection: sa.Connection, connection_id: int, *, config: Mapping[str, Any], secrets: str, now: datetime
+) -> None:
+    """Give a connection other settings."""
+    values = {"config": dict(config), "secrets": secrets, "updated_at": now}
+    connection.execute(connections.update().where(connections.c.id == connection_id).values(**values))
+    _bump(connection)
+
+
+def reseal(connection: sa.Connection, sealed_anew: Callable[[str], str]) -> tuple[int, int]:
+    """Seal the secrets of every connection of every project anew; how many were, and how many could not be opened.
+
+    `sealed_anew` raises StoreError where they cannot. What they say stays, so no process has to load them again.
+    """
+    done = failed = 0
+    query = sa.select(connections.c.id, connections.c.secrets).order_by(connections.c.id).with_for_update()
+    for connection_id, sealed in connection.execute(query).all():
+        try:
+            anew = sealed_anew(sealed)
+        except StoreError:
+            failed += 1
+            continue
+        connection.execute(connections.update().where(connections.c.id == connection_id).values(secrets=anew))
+        done += 1
+    return done, failed
+
+
 def delete(connection: sa.Connection, project_id: str, connection_id: int) -> None:
     """Delete a connection. Raises NotFound."""
     gone = connection.execute(
@@ -96,6 +123,15 @@ def get(connection: sa.Connection, connection_id: int) -> ConnectionRow | None:
     """The connection with this id, in whatever project."""
     row = connection.execute(sa.select(*_CONNECTION).where(connections.c.id == connection_id)).first()
     return None if row is None else ConnectionRow(*row)
+
+
+def held(connection: sa.Connection, project_id: str, connection_id: int) -> ConnectionRow:
+    """The connection with this id in this project, held until the transaction ends. Raises NotFound."""
+    query = sa.select(*_CONNECTION).where(connections.c.id == connection_id, connections.c.project_id == project_id)
+    row = connection.execute(query.with_for_update()).first()
+    if row is None:
+        raise NotFound(f"there is no connection {connection_id} in project {project_id!r}")
+    return ConnectionRow(*row)
 
 
 def listed(connection: sa.Connection, project_id: str, kind: str | None = None) -> list[ConnectionRow]:

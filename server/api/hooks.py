@@ -1,7 +1,8 @@
 """POST /hooks/{source}/{connection}: where senders deliver."""
 
-import time
+import logging
 from collections.abc import Awaitable, Callable
+from time import monotonic, perf_counter
 
 import msgspec
 from aiohttp import ClientPayloadError, web
@@ -11,7 +12,12 @@ from server.metrics import Metrics
 from server.services import Services
 from triggers.source import Incoming, Source
 
+log = logging.getLogger("loops.hooks")
+
 _RETRY_AFTER = "5"
+_QUIET_SECONDS = 1.0
+_OURS = {503: ("the delivery could not be stored now", "send it again in a few seconds")}
+_OUR_FAULT = ("the delivery could not be taken", "whoever runs this service finds the reason in its log")
 _MOST_UNCOUNTED = 1000
 _STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
 _JSON = {"Content-Type": "application/json"}
@@ -40,14 +46,17 @@ def receive_handler(
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler of one source."""
     counted = _Counted(services.metrics, source.name)
+    unserved = _Unserved(source.name)
 
     async def receive(request: web.Request) -> web.Response:
-        begun = time.perf_counter()
+        begun = perf_counter()
         try:
             response = await _receive(services, source, budget, request)
         except LoopsError as error:
             response = refusal(error)
-        counted.add(response.status, time.perf_counter() - begun)
+            if response.status >= 500:
+                unserved.add(error)
+        counted.add(response.status, perf_counter() - begun)
         return response
 
     return receive
@@ -78,6 +87,25 @@ class _Counted:
             for seconds in seen:
                 self._metrics.delivery_accept_seconds.observe(seconds)
             seen.clear()
+
+
+class _Unserved:
+    """Logs why deliveries were refused for what is wrong here; once a second, as they may come by the thousand."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._refused = 0
+        self._quiet_until = 0.0
+
+    def add(self, error: LoopsError) -> None:
+        self._refused += 1
+        now = monotonic()
+        if now < self._quiet_until:
+            return
+        log.warning(
+            "deliveries are refused: %s", error.message, extra={"source": self._source, "refused": self._refused}
+        )
+        self._refused, self._quiet_until = 0, now + _QUIET_SECONDS
 
 
 async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
@@ -138,8 +166,12 @@ def _too_large(limit: int) -> PayloadTooLarge:
 
 
 def refusal(error: LoopsError) -> web.Response:
-    """How a refusal is told to a sender: 4xx for what it did, 503 with Retry-After for what we could not."""
+    """How a refusal is told to a sender: 4xx for what it did, 503 with Retry-After for what we could not.
+
+    Of what is wrong here a sender learns nothing: the words of an error may name the database and its address.
+    """
     status = error.http_status if isinstance(error, DeliveryError | StoreError) else 500
     headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
-    told = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    message, hint = (error.message, error.hint) if status < 500 else _OURS.get(status, _OUR_FAULT)
+    told = {"error": {"code": error.code, "message": message, "hint": hint}}
     return web.Response(status=status, body=_json(told), content_type="application/json", headers=headers)

@@ -1,12 +1,15 @@
 """/integrations: stored connections. Secrets go in and never come out."""
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from aiohttp import web
 
-from loops.connections.kinds import KINDS, check_name, check_settings, kind_named
+from loops.connections.kinds import KINDS, check_changes, check_name, check_settings, kind_named
 from loops.errors import RequestError, StoreError
+from loops.event import JsonValue
 from loops.store import connections as store
 from loops.store.connections import ConnectionRow
 from server.api.call import Call, answer, listed, number_after
@@ -30,10 +33,7 @@ async def create(call: Call) -> web.Response:
     body = await call.document("kind", "name", "settings")
     kind = kind_named(body.get("kind"))
     name = check_name(body.get("name"))
-    settings = body.get("settings", {})
-    if not isinstance(settings, dict):
-        raise RequestError("settings are no object", hint='as {"webhook_secret": "…"}', path="settings")
-    checked = check_settings(kind, settings)
+    checked = check_settings(kind, _settings(body))
     services = call.services
     sealed = services.box.seal(checked.secrets)
 
@@ -55,11 +55,43 @@ async def create(call: Call) -> web.Response:
     return answer(_item(services, row), 201)
 
 
+async def update(call: Call) -> web.Response:
+    """Change some settings of a connection: null takes one away, those that are not named stay."""
+    number, services = call.number("id"), call.services
+    given = _settings(await call.document("settings"))
+
+    def put(connection: sa.Connection) -> ConnectionRow:
+        row = store.held(connection, call.project, number)
+        stored = {**row.config, **{name: str(value) for name, value in services.box.open(row.secrets).items()}}
+        checked = check_changes(kind_named(row.kind), stored, given)
+        sealed, now = services.box.seal(checked.secrets), services.clock.now()
+        store.change(connection, number, config=checked.config, secrets=sealed, now=now)
+        return dataclasses.replace(row, config=checked.config, secrets=sealed, updated_at=now)
+
+    return answer(_item(services, await services.writer.run(put)))
+
+
+async def rotate(call: Call) -> web.Response:
+    """Seal the secrets of every connection, of all projects, with the first secret key; `resealed` says how many were,
+    `unreadable` how many no key opens."""
+    await call.document()
+    box = call.services.box
+    resealed, unreadable = await call.services.writer.run(lambda connection: store.reseal(connection, box.reseal))
+    return answer({"resealed": resealed, "unreadable": unreadable})
+
+
 async def delete(call: Call) -> web.Response:
     """Delete a connection; its hook answers 404 from then on."""
     number = call.number("id")
     await call.services.writer.run(lambda connection: store.delete(connection, call.project, number))
     return web.Response(status=204)
+
+
+def _settings(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    settings = body.get("settings", {})
+    if not isinstance(settings, dict):
+        raise RequestError("settings are no object", hint='as {"webhook_secret": "…"}', path="settings")
+    return settings
 
 
 def _item(services: Services, row: ConnectionRow) -> dict[str, Any]:

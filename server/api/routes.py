@@ -50,6 +50,8 @@ ROUTES = _routes(
     ("POST", "/runs/{id}/resume", runs.resume, "editor", "payload"),
     ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
     ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
+    ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
+    ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),
     ("POST", "/tokens", tokens.create, "admin", "role, name"),

@@ -68,9 +68,9 @@ async def archive(call: Call) -> web.Response:
 
 
 async def enable(call: Call) -> web.Response:
-    """Let it start runs on what is accepted from now on."""
-    row = await call.services.workflows.enable(call.project, call.piece("id"), call.principal.token_id)
-    return answer(shown(row))
+    """Let it start runs on what is accepted from now on; `warnings` are what its definition is warned about."""
+    saved = await call.services.workflows.enable(call.project, call.piece("id"), call.principal.token_id)
+    return answer({**shown(saved.row), "warnings": faults_shown(saved.warnings)})
 
 
 async def disable(call: Call) -> web.Response:

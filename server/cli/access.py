@@ -1,13 +1,13 @@
 """integrations, token: what the service is connected to, and who may use it."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from loops.errors import RequestError
+from loops.errors import RequestError, StoreError
 from server.cli.commands import Adder, add_paging
-from server.cli.output import say, show, show_list, when
+from server.cli.output import complain, say, show, show_list, when
 from server.cli.reach import reached
 
 _KINDS = ("github", "slack", "smtp", "posthog")
@@ -16,17 +16,23 @@ _ROLES = ("viewer", "editor", "admin")
 
 def add_commands(add: Adder) -> None:
     """integrations, token."""
-    integrations = add.group("integrations", "list, create and delete connections")
+    integrations = add.group("integrations", "list, create, change and delete connections")
     listing = integrations.command("list", _list, "list connections")
     listing.add_argument("--kind", choices=_KINDS, help="only these")
     add_paging(listing)
     create = integrations.command("create", _create, "store a connection")
     create.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     create.add_argument("--name", required=True, help="tells it from others of its kind")
-    create.add_argument(
-        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], type=_setting,
-        help="a setting; KEY=@FILE reads it from a file; may be repeated",
-    )  # fmt: skip
+    _add_settings(create)
+    update = integrations.command("update", _update, "change settings of a connection; its hook stays the same")
+    update.add_argument("integration", metavar="ID")
+    _add_settings(update)
+    update.add_argument(
+        "--unset", metavar="KEY", action="append", default=[], help="take a setting away; may be repeated"
+    )
+    integrations.command(
+        "rotate", _rotate, "encrypt the secrets of all connections with the first key of LOOPS_SECRET_KEY"
+    )
     integrations.command("delete", _delete, "delete a connection").add_argument("integration", metavar="ID")
     tokens = add.group("token", "make, list and revoke API tokens")
     make = tokens.command("create", _create_token, "make a token, which is shown once")
@@ -34,6 +40,13 @@ def add_commands(add: Adder) -> None:
     make.add_argument("--name", help="tells it from others (default: its role)")
     add_paging(tokens.command("list", _list_tokens, "list tokens, the newest first"))
     tokens.command("revoke", _revoke_token, "revoke a token, and end its sessions").add_argument("token", metavar="ID")
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], type=_setting,
+        help="a setting; KEY=@FILE reads it from a file; may be repeated",
+    )  # fmt: skip
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -58,15 +71,45 @@ def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _create(args: argparse.Namespace) -> int:
-    settings = {key: _value(key, value) for key, value in args.settings}
-    if len(settings) < len(args.settings):
-        raise RequestError("a setting is given twice", hint="give each --set once")
+    settings = _given(args.settings)
     with reached(args) as client:
         made = client.post("integrations", body={"kind": args.kind, "name": args.name, "settings": settings})
     told = {"id": made["id"], "hook_url": made["hook_url"]}
     hook = f"\nhook: {made['hook_url']}" if made["hook_url"] else ""
     show(args, told, lambda: say(f"{args.kind} connection {made['id']} is stored{hook}"))
     return 0
+
+
+def _update(args: argparse.Namespace) -> int:
+    settings = _given([*args.settings, *((key, None) for key in args.unset)])
+    with reached(args) as client:
+        changed = client.patch("integrations", args.integration, body={"settings": settings})
+    told = {"id": changed["id"], "hook_url": changed["hook_url"]}
+    show(args, told, lambda: say(f"{changed['kind']} connection {changed['id']} is changed"))
+    return 0
+
+
+def _rotate(args: argparse.Namespace) -> int:
+    with reached(args) as client:
+        told = client.post("integrations", "rotate")
+    done, failed = told["resealed"], told["unreadable"]
+    show(args, told, lambda: say(f"secrets of {done} connection{'' if done == 1 else 's'} are under the first key"))
+    if failed:
+        complain(
+            StoreError(
+                f"those of {failed} can be opened with none of the keys, and are left as they are",
+                hint="loops doctor names them",
+            )
+        )
+    return 1 if failed else 0
+
+
+def _given(pairs: Sequence[tuple[str, str | None]]) -> dict[str, str | None]:
+    """Settings as they are sent; one without a value is to be taken away."""
+    settings = {key: None if value is None else _value(key, value) for key, value in pairs}
+    if len(settings) < len(pairs):
+        raise RequestError("a setting is given twice", hint="give each setting once")
+    return settings
 
 
 def _value(key: str, value: str) -> str:

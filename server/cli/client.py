@@ -74,6 +74,9 @@ class Client:
     def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
         return self._call("POST", self._path(path, {}), body or {})
 
+    def patch(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        return self._call("PATCH", self._path(path, {}), body)
+
     def delete(self, *path: str) -> Any:  # noqa: ANN401 - JSON
         return self._call("DELETE", self._path(path, {}), None)
 

@@ -56,7 +56,8 @@ def _tell(told: Mapping[str, Any]) -> None:
     reason = f" ({plain(delivery['reason'])})" if delivery["reason"] else ""
     say(f"delivery  {delivery['id']}  (the sender's: {plain(delivery['key'])})")
     say(f"what      {plain(delivery['event'])} from {delivery['source']}, received {when(delivery['received_at'])}")
-    say(f"status    {delivery['status']}{reason}, {delivery['runs']} runs started")
+    runs = f"{delivery['runs']} run{'' if delivery['runs'] == 1 else 's'}"
+    say(f"status    {delivery['status']}{reason}, {runs} started")
     if told["note"]:
         say(f"note      {plain(told['note'])}")
     if not told["verdicts"]:

@@ -197,6 +197,7 @@ def _changing(verb: str) -> Run:
                     if verb == "archive"
                     else client.post("workflows", workflow_id, verb)
                 )
+                _warn(plain(answered["name"]), answered.get("warnings", ()))
                 changed.append({key: answered[key] for key in ("id", "name", "status")})
         rows = [(one["name"], one["status"], one["id"]) for one in changed]
         show(args, {"workflows": changed}, lambda: table(("NAME", "STATUS", "ID"), rows, ""))

@@ -33,9 +33,12 @@ async def enable_workflow(visit: Visit) -> web.Response:
     """POST /workflows/{id}/enable"""
     workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
     try:
-        await visit.services.workflows.enable(visit.who.project_id, workflow_id, visit.who.token_id)
+        enabled = await visit.services.workflows.enable(visit.who.project_id, workflow_id, visit.who.token_id)
     except (Conflict, DefinitionError) as error:
         return await _page(visit, status=error.http_status, alert=error.message)
+    if enabled.warnings:
+        told = "; ".join(str(warning) for warning in enabled.warnings)
+        return await _page(visit, alert=f"{enabled.row.name} is enabled. A warning: {told}")
     return see_other(path_of("workflows"))
 
 

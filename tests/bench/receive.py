@@ -141,6 +141,9 @@ async def one_round(servers: list[Server], seconds: float) -> dict[str, Tally] |
 
 def show(rounds: list[dict[str, Tally]]) -> dict[str, float]:
     ratios: dict[str, float] = {}
+    if not rounds:
+        print("no round was kept: the machine moved in every one; nothing can be said of the ratios")
+        return ratios
     print(f"\n{'':<10}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'of bare':>9}   spread of the ratio")
     for name in rounds[0]:
         shares = [one[name].rate / one["bare"].rate for one in rounds]
@@ -179,7 +182,8 @@ async def sustained(folder: Path, seconds: float) -> None:
     finally:
         server.end()
     print(
-        f"dispatch for {seconds:.0f} s: {tally.rate:.0f}/s, {left:.0f} deliveries left at the end, done {drained:.2f} s later"
+        f"dispatch for {seconds:.0f} s: {tally.rate:.0f}/s, {left:.0f} deliveries left at the end, "
+        f"done {drained:.2f} s later"
     )
 
 

@@ -280,10 +280,14 @@ def step_row(**columns: Any) -> StepRow:
 
 @asynccontextmanager
 async def open_site(
-    folder: Path, public_url: str = "http://loops.example.org", reader: Reader | None = None
+    folder: Path,
+    public_url: str = "http://loops.example.org",
+    reader: Reader | None = None,
+    database_url: str | None = None,
 ) -> AsyncIterator[Site]:
-    """A site on an empty database in the folder; `reader` takes the place of the database's."""
-    read = read_settings(None, {"LOOPS_DATA_DIR": str(folder / "data")})
+    """A site on an empty database, in the folder if no other is named; `reader` takes the place of the database's."""
+    named = {} if database_url is None else {"LOOPS_DATABASE_URL": database_url, "LOOPS_SECRET_KEY": "k" * 40}
+    read = read_settings(None, {"LOOPS_DATA_DIR": str(folder / "data"), **named})
     assert isinstance(read, Settings)
     settings = ensure_secret_key(read)
     assert isinstance(settings, Settings)

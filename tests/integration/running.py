@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -121,8 +122,9 @@ async def eventually(ask: Callable[[], Awaitable[T]], holds: Callable[[T], objec
 class Told(Step):
     """What `template-log` does in tests: its text may tell it to do something else than log.
 
-    `!sleep 3` sleeps and notes how it ended, `!until file` waits for a file to be there, `!raise` raises, `!return`
-    comes to the JSON that follows, `!park` parks until it is woken (`!park twice`: again).
+    `!sleep 3` sleeps and notes how it ended, `!note file 3` writes its process into the file before, `!until file`
+    waits for a file to be there, `!raise` raises, `!return` comes to the JSON that follows, `!park` parks until it is
+    woken (`!park twice`: again).
     """
 
     def __init__(self) -> None:
@@ -140,6 +142,11 @@ class Told(Step):
             while not Path(rest).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
                 await asyncio.sleep(0.05)
             return Succeeded({"seen": rest})
+        if order == "!note":
+            file, _, seconds = rest.partition(" ")
+            with Path(file).open("a") as notes:  # noqa: ASYNC230 - a line, at once
+                notes.write(f"{os.getpid()}\n")
+            return await self._sleep(context.key, float(seconds))
         if order == "!raise":
             raise RuntimeError(f"this went wrong: {rest}")
         if order == "!return":

@@ -1,7 +1,10 @@
 """Who may use the API, how it refuses, how it lists; connections and tokens."""
 
 import asyncio
+import hashlib
+import hmac
 import json
+import uuid
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -9,12 +12,14 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+import sqlalchemy as sa
 
-from loops.store import connections
+from loops.connections.secrets import SecretBox
+from loops.store import connections, tables
 from server.api.routes import PREFIX, ROUTES, Route
 from server.app import Service
 from server.auth import SESSION_COOKIE, SESSION_PURPOSE, digest, session_value
-from tests.integration.serving import Api, eventually, fresh_project, fresh_token, listening
+from tests.integration.serving import SECRET, Api, eventually, fresh_project, fresh_token, listening
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -351,6 +356,100 @@ async def test_a_connection_of_another_project_cannot_be_deleted(
     hook = await other.github()
     assert (await api.refused("DELETE", f"integrations/{hook.rpartition('/')[2]}"))[0] == 404
     assert len((await other.get("integrations"))["items"]) == 1
+
+
+async def pong(api: Api, hook: str, secret: str) -> int:
+    """The status of the answer to a ping that is signed with the secret."""
+    body = b"{}"
+    headers = {
+        "Content-Type": "application/json",
+        "X-GitHub-Event": "ping",
+        "X-GitHub-Delivery": str(uuid.uuid4()),
+        "X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest(),
+    }
+    return (await api.call("POST", hook, raw=body, headers=headers))[0]
+
+
+async def test_a_changed_secret_counts_within_a_second_and_the_hook_stays(api: Api) -> None:
+    hook = await api.github()
+    assert await pong(api, hook, SECRET) == 200
+    (before,) = (await api.get("integrations"))["items"]
+    status, told = await api.call("PATCH", f"integrations/{before['id']}", {"settings": {"webhook_secret": "another"}})
+    assert status == 200
+    assert (told["id"], told["hook_url"], told["secrets"]) == (before["id"], before["hook_url"], ["webhook_secret"])
+    assert told["updated_at"] > before["updated_at"]
+    assert (await api.get("integrations"))["items"] == [told]
+    await asyncio.sleep(1.1)
+    assert await pong(api, hook, "another") == 200
+    assert await pong(api, hook, SECRET) == 401
+
+
+async def test_a_change_names_only_what_changes_and_null_takes_a_setting_away(api: Api) -> None:
+    settings = {"webhook_secret": "s", "token": "ghp_x", "app_slug": "loops", "api_base_url": "http://127.0.0.1:1"}
+    made = await api.post("integrations", {"kind": "github", "name": "code", "settings": settings})
+    change = {"token": None, "app_slug": "ours"}
+    status, told = await api.call("PATCH", f"integrations/{made['id']}", {"settings": change})
+    assert status == 200
+    assert told["config"] == {"app_slug": "ours", "api_base_url": "http://127.0.0.1:1"}
+    assert told["secrets"] == ["webhook_secret"]
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({}, "settings"),
+        ({"settings": {}}, "settings"),
+        ({"settings": []}, "settings"),
+        ({"settings": {"webhook_secret": None}}, "settings.webhook_secret"),
+        ({"settings": {"secret": "x"}}, "settings.secret"),
+        ({"name": "other"}, "name"),
+    ],
+)
+async def test_a_change_that_does_not_fit_is_refused_and_changes_nothing(api: Api, body: dict, path: str) -> None:
+    hook = await api.github()
+    (before,) = (await api.get("integrations"))["items"]
+    status, error = await api.refused("PATCH", f"integrations/{before['id']}", body)
+    assert (status, error["path"]) == (400, path)
+    assert error["hint"]
+    assert (await api.get("integrations"))["items"] == [before]
+    assert await pong(api, hook, SECRET) == 200
+
+
+async def test_a_connection_of_another_project_cannot_be_changed(
+    api: Api, service: Service, session: aiohttp.ClientSession
+) -> None:
+    other = await fresh_project(service, session)
+    number = (await other.github()).rpartition("/")[2]
+    change = {"settings": {"webhook_secret": "mine now"}}
+    assert (await api.refused("PATCH", f"integrations/{number}", change))[0] == 404
+    assert (await api.refused("PATCH", "integrations/9999999", change))[0] == 404
+
+
+async def test_secrets_that_no_key_opens_are_counted_and_left_when_the_others_are_sealed_anew(api: Api) -> None:
+    hook = await api.github()
+    foreign = SecretBox(["a key that is not here, not here at all"]).seal({"webhook_secret": "s"})
+
+    def put(connection: sa.Connection) -> int:
+        kind, now = "github", datetime.now(UTC)
+        return connections.insert(
+            connection, project_id=api.project, kind=kind, name="foreign", config={}, secrets=foreign, now=now
+        )
+
+    number = await api.service.services.writer.run(put)
+    before = await sealed(api)
+    told = await api.post("integrations/rotate")
+    after = await sealed(api)
+    assert (told["unreadable"], before[number]) == (1, after[number])
+    assert told["resealed"] == len([one for one in before if before[one] != after[one]]) == len(before) - 1
+    assert await pong(api, hook, SECRET) == 200
+    assert (await api.call("DELETE", f"integrations/{number}"))[0] == 204
+
+
+async def sealed(api: Api) -> dict[int, str]:
+    """What is stored of the secrets of every connection, by its id."""
+    query = sa.select(tables.connections.c.id, tables.connections.c.secrets)
+    found = await api.service.services.reader.read(lambda connection: connection.execute(query).all())
+    return {row.id: row.secrets for row in found}
 
 
 # Tokens

@@ -108,6 +108,36 @@ async def test_apply_creates_once_and_then_follows_the_file(api: Api) -> None:
     assert (changed["id"], changed["change"], changed["status"]) == (created["id"], "updated", "active")
 
 
+async def test_a_status_in_a_document_counts_only_when_it_creates(api: Api) -> None:
+    plain = listening("kept as enabled as it is", status="draft")
+    made = await api.post("workflows/apply", {"document": plain})
+    for document in (
+        {**plain, "status": "active"},
+        {**plain, "status": "archived"},
+        {key: value for key, value in plain.items() if key != "status"},
+    ):
+        again = await api.post("workflows/apply", {"document": document})
+        assert again == {**made, "change": "unchanged"}
+        status, told = await api.call("PUT", f"workflows/{made['id']}", document)
+        assert (status, told["change"], told["status"], told["version"]) == (200, "unchanged", "draft", 1)
+    other = {**plain, "status": "active", "description": "now with words"}
+    changed = await api.post("workflows/apply", {"document": other})
+    assert (changed["change"], changed["status"], changed["version"]) == ("updated", "draft", 2)
+
+
+async def test_what_an_enabled_workflow_cannot_do_yet_is_told_whenever_it_is_enabled(api: Api) -> None:
+    made = await api.post("workflows", workflow("by the clock", SCHEDULED, status="draft"))
+    assert [warning["path"] for warning in made["warnings"]] == ["actions[0].config.type"]
+    for _ in range(2):  # also when it is enabled already
+        enabled = await api.post(f"workflows/{made['id']}/enable")
+        assert (enabled["status"], enabled["warnings"]) == ("active", made["warnings"])
+    applied = await api.post("workflows/apply", {"document": workflow("by the clock", SCHEDULED), "enable": True})
+    checked = await api.post("workflows/validate", {"document": workflow("by the clock", SCHEDULED)})
+    assert applied["warnings"] == checked["warnings"] == made["warnings"]
+    fine = await api.post("workflows", listening("fine", status="draft"))
+    assert (await api.post(f"workflows/{fine['id']}/enable"))["warnings"] == []
+
+
 async def test_apply_refuses_a_name_that_two_workflows_have(api: Api) -> None:
     for _ in range(2):
         await api.post("workflows", listening("twin"))

@@ -199,6 +199,12 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(cli: Cli) -> None:
     text = cli.done("export", "there and back", "--yaml")
     assert read_documents(text) == [document]
     assert cli.json("apply", "-f", "-", stdin=text)["workflows"][0]["change"] == "unchanged"
+    cli.done("workflows", "disable", "there and back")
+    exported = cli.done("export", "there and back")
+    assert json.loads(exported) == {**document, "status": "draft"}
+    (again,) = cli.json("apply", "-f", "-", stdin=exported)["workflows"]
+    assert (again["change"], again["status"]) == ("unchanged", "draft")
+    cli.done("workflows", "enable", "there and back")
     assert document in read_documents(cli.done("export"))
 
 
@@ -216,6 +222,7 @@ def test_a_delivery_can_be_followed_to_its_verdicts_and_its_run(cli: Cli, served
     shown = cli.done("explain", ours, "misses")
     assert 'action is "opened", wanted exactly "closed"' in shown
     assert 'NO  action exact ["closed"]; it is "opened"' in shown
+    assert f", {told['delivery']['runs']} run" in shown
     listed = until(cli, ["runs", "--workflow", "waits"], lambda page: page["items"][0]["status"] == "waiting")
     (run,) = listed["items"]
     keys = ("id", "workflow", "event", "delivery", "status", "reason", "started_at", "finished_at", "cost")
@@ -249,6 +256,34 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     assert "switched" not in cli.done("workflows", "list")
     assert made["id"] in cli.done("workflows", "list", "--status", "archived")
     assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
+
+
+def test_what_a_workflow_cannot_do_yet_is_printed_when_it_is_applied_and_when_it_is_enabled(cli: Cli) -> None:
+    file = write(cli, "nightly.json", workflow("nightly", {"type": "schedule"}, status="draft"))
+    said = "warning: {}: actions[0].config.type: nothing starts a workflow of this trigger type in this release yet"
+    assert said.format("nightly.json") in cli("validate", file).stderr
+    assert said.format("nightly.json") in cli("apply", "-f", file).stderr
+    enabled = cli("workflows", "enable", "nightly", "--json")
+    assert json.loads(enabled.stdout)["workflows"][0]["status"] == "active"
+    assert said.format("nightly") in enabled.stderr
+    assert cli("workflows", "disable", "nightly").stderr == ""
+    cli.done("workflows", "archive", "nightly")
+
+
+def test_a_connection_is_changed_where_it_stands(cli: Cli) -> None:
+    made = cli.json(
+        "integrations", "create", "github", "--name", "moves", "--set", "webhook_secret=x", "--set", "token=t"
+    )
+    (cli.folder / "another").write_text("from a file\n")
+    update = ["integrations", "update", made["id"]]
+    assert cli.json(*update, "--set", "webhook_secret=@another", "--unset", "token", "--set", "app_slug=us") == made
+    (shown,) = [one for one in cli.json("integrations", "list")["items"] if one["id"] == made["id"]]
+    assert (shown["config"], shown["secrets"]) == ({"app_slug": "us"}, ["webhook_secret"])
+    assert "is changed" in cli.done(*update, "--set", "app_slug=loops")
+    assert "settings.webhook_secret is missing" in cli.failed(*update, "--unset", "webhook_secret")
+    assert "given twice" in cli.failed(*update, "--set", "token=t", "--unset", "token")
+    assert "nothing to change" in cli.failed(*update)
+    cli.done("integrations", "delete", made["id"])
 
 
 def test_a_list_goes_on_at_its_cursor(cli: Cli) -> None:
@@ -379,6 +414,27 @@ def test_commands_open_the_database_themselves_where_no_service_runs(tmp_path: P
     checks = {check["name"]: check["state"] for check in alone.json("doctor")["checks"]}
     assert checks["database"] == checks["engine tables"] == checks["stored secrets"] == "ok"
     assert checks["service"] == "warning"
+
+
+def test_a_change_of_the_secret_key_is_finished_without_a_new_hook(tmp_path: Path, database_url: str) -> None:
+    new = "the key that comes after " * 2
+    alone = Cli(tmp_path, LOOPS_DATABASE_URL=database_url, LOOPS_SECRET_KEY=KEY)
+    made = [
+        alone.json("integrations", "create", "github", "--name", name, "--set", f"webhook_secret={SECRET}")
+        for name in ("one", "two")
+    ]
+    assert "stored secrets" in alone("doctor", LOOPS_SECRET_KEY=new).stdout
+    both = f"{new},{KEY}"
+    assert alone.done("integrations", "rotate", LOOPS_SECRET_KEY=both) == (
+        "secrets of 2 connections are under the first key\n"
+    )
+    assert alone.json("integrations", "rotate", LOOPS_SECRET_KEY=new) == {"resealed": 2, "unreadable": 0}
+    listed = alone.json("integrations", "list", LOOPS_SECRET_KEY=new)["items"]
+    assert [(one["id"], one["secrets"]) for one in listed] == [(one["id"], ["webhook_secret"]) for one in made]
+    over = alone("integrations", "rotate")  # the old key opens none of them any more
+    assert (over.returncode, over.stdout) == (1, "secrets of 0 connections are under the first key\n")
+    assert "those of 2 can be opened with none of the keys" in over.stderr
+    assert alone.json("doctor", LOOPS_SECRET_KEY=new)["healthy"]
 
 
 def test_files_are_validated_without_a_service_or_a_database(alone: Cli) -> None:

@@ -17,7 +17,7 @@ from loops.store import connections, runs
 from loops.store.tables import deliveries as deliveries_table
 from loops.store.workflows import WorkflowRow, bump_epoch, update
 from server.auth import SESSION_LIFETIME, Role
-from tests.doubles.site import NOW, OWN_FORM, OWNER, Answer, Site, open_site, step_row
+from tests.doubles.site import NOW, OWN_FORM, OWNER, WORKFLOW, Answer, Site, open_site, step_row
 
 PAGES = ("/", "/deliveries", "/deliveries/x", "/runs", "/runs/x", "/workflows")
 CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/workflows/x/enable", "/workflows/x/disable")
@@ -777,6 +777,18 @@ async def test_a_workflow_is_enabled_and_disabled_in_the_name_of_the_token(site:
     assert "active 1 Disable" in (await read(site, "/workflows")).text
     assert (await site.post(f"/workflows/{workflow.id}/disable")).status == 303
     assert (await site.services.workflows.get("default", workflow.id)).status == "draft"
+
+
+async def test_a_workflow_that_is_enabled_and_starts_nothing_says_so(site: Site) -> None:
+    await site.sign_in("editor", "ada")
+    start = {"id": "trigger", "type": "trigger", "config": {"type": "schedule"}}
+    workflow = await site.workflow(name="Nightly", actions=[start, *WORKFLOW["actions"][1:]])
+    answer = await site.post(f"/workflows/{workflow.id}/enable")
+    assert answer.status == 200
+    (alert,) = [one for one in Seen(answer.text).all("p") if one.get("role") == "alert"]
+    assert alert
+    assert "Nightly is enabled. A warning: actions[0].config.type: nothing starts" in Seen(answer.text).text
+    assert (await site.services.workflows.get("default", workflow.id)).status == "active"
 
 
 async def test_a_workflow_that_cannot_be_enabled_says_why_and_one_that_is_archived_is_left_out(site: Site) -> None:

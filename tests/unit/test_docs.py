@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import unquote
@@ -344,6 +345,19 @@ def test_every_make_target_that_is_shown_exists() -> None:
     }
     assert shown
     assert shown <= targets
+
+
+def test_a_secret_that_the_documentation_writes_into_a_tree_is_one_that_git_ignores() -> None:
+    ignored = [pattern.rstrip("/") for pattern in (ROOT / ".gitignore").read_text("utf-8").splitlines()]
+    written = {
+        name for path in PAGES for name in re.findall(r"(?:rand -hex 32|genrsa) > (\S+)", path.read_text("utf-8"))
+    }
+    inside = {name for name in written if not name.startswith(("~", "/"))}
+    assert inside
+    parts = {name: name.split("/") for name in {*inside, "secret.txt", "loops.key", "my-app.private-key.pem"}}
+    assert [
+        name for name, some in parts.items() if not any(fnmatch(part, one) for part in some for one in ignored)
+    ] == []
 
 
 def test_every_setting_that_is_named_exists() -> None:

@@ -15,12 +15,13 @@ REFUSED = "loops_refused"
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """The values of `type` in a union that are no class of it: those that are to come, those that never will with what
-    to use instead, and words that people write with what they meant."""
+    to use instead, and words that people write with what they meant. All names begin with `prefix`."""
 
     what: str
     later: frozenset[str] = frozenset()
     never: Mapping[str, str] = field(default_factory=dict)
     meant: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
 
     def words(self, name: str, known: Sequence[str]) -> tuple[str, str]:
         """What to say of a `type` that is none of `known`."""
@@ -29,7 +30,8 @@ class Kinds:
             return f'the {self.what} "{name}" is not supported yet', supported
         if name in self.never:
             return f'the {self.what} "{name}" is not supported', self.never[name] or supported
-        hint = self.meant.get(name) or nearest(name, [*known, *self.later, *self.never]) or supported
+        near = nearest(name, [*known, *self.later, *self.never], self.prefix)
+        hint = self.meant.get(name) or near or supported
         return f'unknown {self.what} "{shown(name)}"', hint
 
 

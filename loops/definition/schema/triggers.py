@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 from loops.definition.findings import Findings, join, shown
 from loops.definition.schema.base import Kinds, Shape
 from loops.definition.schema.parts import Input
+from loops.filters.operators import OPERATORS
 
 GITHUB_EVENT = "$github_event_received"
 SLACK_EVENT = "$slack_message_received"
@@ -177,14 +178,17 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 
 def _asks_for(properties: Sequence[JsonValue], key: str) -> bool:
-    """Whether some filter wants the event property `key` to be exactly one of some texts."""
+    """Whether some filter wants the event property `key` to be exactly one of some texts, or may have meant to: its
+    operator is none, which is a fault of its own."""
     for item in properties:
         if not isinstance(item, dict) or item.get("key") != key or item.get("type", "event") != "event":
             continue
-        value = item.get("value")
+        operator, value = item.get("operator"), item.get("value")
+        if operator is not None and (not isinstance(operator, str) or operator not in OPERATORS):
+            return True
         values = value if isinstance(value, list) else [value]
         wanted = [one for one in values if isinstance(one, str) and one.strip()]
-        if item.get("operator") in (None, "exact") and wanted and len(wanted) == len(values):
+        if operator in (None, "exact") and wanted and len(wanted) == len(values):
             return True
     return False
 

@@ -4,7 +4,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.connections.kinds import KINDS, LONGEST_NAME, Checked, check_name, check_settings, kind_named
+from loops.connections.kinds import KINDS, LONGEST_NAME, Checked, check_changes, check_name, check_settings, kind_named
 from loops.errors import RequestError
 
 
@@ -116,6 +116,43 @@ def test_values_are_stored_in_one_form() -> None:
     assert app.secrets == {"webhook_secret": "s", "app_id": "77", "private_key": key}
     mail = checked("smtp", host="mail", port=587, security="STARTTLS", **{"from": "Loops <loops@example.org>"})
     assert mail.config == {"host": "mail", "port": "587", "security": "starttls", "from": "Loops <loops@example.org>"}
+
+
+def changed(kind: str, stored: dict, **given: object) -> Checked:
+    return check_changes(KINDS[kind], stored, given)
+
+
+def test_a_change_replaces_what_it_names_and_keeps_the_rest() -> None:
+    stored = {"webhook_secret": "old", "token": "ghp_x", "app_slug": "loops"}
+    assert changed("github", stored, webhook_secret=" new ", app_slug="ours") == Checked(
+        config={"app_slug": "ours"}, secrets={"webhook_secret": "new", "token": "ghp_x"}
+    )
+
+
+def test_a_null_takes_an_optional_setting_away() -> None:
+    stored = {"webhook_secret": "s", "token": "ghp_x", "app_slug": "loops"}
+    assert changed("github", stored, token=None, app_slug=None) == Checked(config={}, secrets={"webhook_secret": "s"})
+    assert changed("github", stored, app_id=None, app_slug=None).config == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({}, "settings"),
+        ({"webhook_secret": None}, "settings.webhook_secret"),
+        ({"webhook_secret": ""}, "settings.webhook_secret"),
+        ({"secret": None}, "settings.secret"),
+        ({"secret": "x"}, "settings.secret"),
+        ({"app_id": "7"}, "settings.token"),
+        ({"app_id": "7", "token": None}, "settings.private_key"),
+        ({"app_slug": "My App"}, "settings.app_slug"),
+    ],
+)
+def test_a_change_is_held_to_what_a_new_connection_is_held_to(given: dict, path: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        changed("github", {"webhook_secret": "s", "token": "ghp_x"}, **given)
+    assert caught.value.path == path
+    assert caught.value.hint
 
 
 def test_a_kind_that_is_not_known_is_refused_with_the_nearest() -> None:

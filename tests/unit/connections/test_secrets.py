@@ -42,6 +42,15 @@ def test_a_key_that_is_put_in_front_encrypts_and_the_old_one_still_decrypts() ->
     assert SecretBox([OTHER]).open(rotated.seal({"a": 1})) == {"a": 1}
 
 
+def test_what_is_sealed_anew_opens_without_the_old_key() -> None:
+    anew = SecretBox([OTHER, KEY]).reseal(SecretBox([KEY]).seal({"a": 1}))
+    assert SecretBox([OTHER]).open(anew) == {"a": 1}
+    with pytest.raises(StoreError):
+        SecretBox([KEY]).open(anew)
+    with pytest.raises(StoreError):
+        SecretBox([OTHER]).reseal(SecretBox([KEY]).seal({"a": 1}))
+
+
 def test_a_wrong_key_names_the_setting_and_not_the_keys() -> None:
     sealed = SecretBox([KEY]).seal({"a": 1})
     with pytest.raises(StoreError) as caught:

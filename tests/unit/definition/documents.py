@@ -191,6 +191,11 @@ def without(document: Document, path: str) -> Document:
     return copied
 
 
+def warned(workflow: Any) -> list[Fault]:
+    """A workflow's warnings but those about what this release lacks, which all say "yet"."""
+    return [warning for warning in workflow.warnings if "yet" not in warning.message]
+
+
 def parsed(document: Any) -> Any:
     return parse_workflow(document)
 

@@ -14,7 +14,7 @@ from tests.unit.definition.documents import NOTIFIERS, TRIGGERS, loop, with_acti
 DOCUMENTS = [
     *(loop(trigger, notify, structured=True) for trigger in TRIGGERS for notify in NOTIFIERS),
     with_action({"type": "delay", "config": {"delay_duration": "90m"}, "on_error": "continue"}),
-    with_function("template-log", text="{event.properties.title}", level="info"),
+    with_function("template-log", text="{event.properties.title}"),
     with_email(html="<p>{{ event.properties.title }}</p>"),
     {**loop("event"), "trigger_masking": {"hash": "{person.id}", "ttl": 3600, "threshold": 3}},
 ]

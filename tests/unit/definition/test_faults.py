@@ -64,6 +64,18 @@ ONE_FAULT: list[tuple[str, Any, str, str]] = [
         "actions[1].config.template_id",
         'did you mean "template-slack"?',
     ),
+    (
+        "actions.1.config.template_id",
+        "template-webhook",
+        "actions[1].config.template_id",
+        "(supported: template-posthog-create-task, template-slack, template-log)",
+    ),
+    (
+        "actions.1.config.template_id",
+        "template-discord",
+        "actions[1].config.template_id",
+        "(supported: template-posthog-create-task, template-slack, template-log)",
+    ),
     ("actions.1.config.template_id", "template-email", "actions[1].config.template_id", "type function_email"),
     ("actions.1.config.template_id", "template-source-webhook", "actions[1].config.template_id", "a trigger of type"),
     ("actions.1.config.mappings", [{}], "actions[1].config.mappings", "are not supported"),

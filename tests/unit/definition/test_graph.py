@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from loops.definition import export_workflow
-from tests.unit.definition.documents import Document, edge, faults_of, loop, parsed
+from tests.unit.definition.documents import Document, edge, faults_of, loop, parsed, warned
 
 
 def chain(*ids: str, edges: list[Document] | None = None) -> Document:
@@ -107,7 +107,7 @@ def test_only_the_first_way_on_is_followed_and_the_others_are_a_warning():
 
     assert workflow.next_action("a") == "exit"
     assert ("edges[2]", 'is never followed: "a" goes on by edges[1]') in [
-        (warning.path, warning.message) for warning in workflow.warnings
+        (warning.path, warning.message) for warning in warned(workflow)
     ]
 
 
@@ -132,9 +132,7 @@ def test_an_action_that_is_never_reached_is_a_warning():
 
     workflow = parsed(document)
 
-    assert [(warning.path, warning.message) for warning in workflow.warnings] == [
-        ("actions[2]", '"b" is never reached')
-    ]
+    assert [(warning.path, warning.message) for warning in warned(workflow)] == [("actions[2]", '"b" is never reached')]
     assert export_workflow(workflow) == document
 
 
@@ -143,7 +141,7 @@ def test_an_edge_from_an_exit_is_never_followed_and_a_warning():
 
     workflow = parsed(document)
 
-    assert [(warning.path, warning.message) for warning in workflow.warnings] == [
+    assert [(warning.path, warning.message) for warning in warned(workflow)] == [
         ("edges[2]", 'is never followed: "exit" ends the run'),
         ("actions[2]", '"b" is never reached'),
     ]

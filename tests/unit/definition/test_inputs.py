@@ -6,7 +6,16 @@ import pytest
 
 from loops.definition import compile_workflow, export_workflow
 from loops.errors import Fault
-from tests.unit.definition.documents import changed, compiled_of, faults_of, loop, parsed, with_email, with_function
+from tests.unit.definition.documents import (
+    changed,
+    compiled_of,
+    faults_of,
+    loop,
+    parsed,
+    warned,
+    with_email,
+    with_function,
+)
 
 TASK = "template-posthog-create-task"
 
@@ -182,7 +191,7 @@ def test_a_step_that_does_not_exist_is_refused():
 def test_a_variable_that_nothing_declares_is_a_warning():
     document = changed(loop(), "actions.2.config.inputs.text.value", "{variables.task_final_mesage}")
 
-    (warning,) = parsed(document).warnings
+    (warning,) = warned(parsed(document))
 
     assert warning.path == "actions[2].config.inputs.text"
     assert str(warning).endswith('is not declared (did you mean "task_final_message"?)')
@@ -192,21 +201,20 @@ def test_a_variable_that_a_spread_result_may_set_is_no_warning():
     document = changed(loop(), "actions.1.output_variable", {"key": "task", "spread": True})
     document = changed(document, "actions.2.config.inputs.text.value", "{variables.task_status}")
 
-    assert parsed(document).warnings == ()
+    assert warned(parsed(document)) == []
 
 
-def test_a_log_line_takes_text_and_a_level():
-    compiled = compiled_of(with_function("template-log", text="{1 + 2}", level="warning"))
+def test_a_log_line_takes_text_alone():
+    compiled = compiled_of(with_function("template-log", text="{1 + 2}"))
 
-    assert compiled.render("step", {}) == {"text": 3, "level": "warning"}
-    assert inputs_of("template-log", text="x")["level"] == "info"
+    assert compiled.render("step", {}) == {"text": 3}
 
 
 @pytest.mark.parametrize(
     ("values", "path", "words"),
     [
         ({}, "text", "is required"),
-        ({"text": "x", "level": "error"}, "level", 'must be "info" or "warning", not the text "error"'),
+        ({"text": "x", "level": "info"}, "level", 'unknown key "level" (known here: text)'),
         ({"text": "x", "txt": "y"}, "txt", 'did you mean "text"?'),
     ],
 )
@@ -284,7 +292,7 @@ def test_an_email_is_escaped_in_its_html_alone():
 
 @pytest.mark.parametrize("changes", [{"html": ""}, {"html": None}, {"text": None, "html": "<p>done</p>"}])
 def test_an_email_needs_text_or_html(changes):
-    assert parsed(with_email(**changes)).warnings == ()
+    assert warned(parsed(with_email(**changes))) == []
 
 
 @pytest.mark.parametrize(
@@ -341,7 +349,7 @@ def test_an_address_may_be_a_template():
 
 
 def test_single_braces_in_a_liquid_field_are_a_warning():
-    (warning,) = parsed(with_email(text="It said {variables.task_final_message}.")).warnings
+    (warning,) = warned(parsed(with_email(text="It said {variables.task_final_message}.")))
 
     assert warning.path == "actions[1].config.inputs.email.value.text"
     assert warning.message.startswith("{variables.task_final_message} is sent as it stands")
@@ -355,7 +363,7 @@ def test_other_braces_in_a_liquid_field_are_no_warning(text):
     document = with_email(text=text)
     document["variables"] = [{"key": "a", "type": "string", "default": ""}]
 
-    assert parsed(document).warnings == ()
+    assert warned(parsed(document)) == []
 
 
 def test_the_mailer_keys_of_posthog_are_accepted_and_said_to_do_nothing():
@@ -364,7 +372,7 @@ def test_the_mailer_keys_of_posthog_are_accepted_and_said_to_do_nothing():
 
     workflow = parsed(document)
 
-    assert [warning.path for warning in workflow.warnings] == [
+    assert [warning.path for warning in warned(workflow)] == [
         "actions[1].config.message_category_type",
         "actions[1].config.tracking_enabled",
     ]

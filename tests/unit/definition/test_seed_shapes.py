@@ -14,6 +14,7 @@ from tests.unit.definition.documents import (
     exported_from,
     loop,
     parsed,
+    warned,
 )
 
 SHAPES = [
@@ -29,7 +30,7 @@ def test_a_loop_is_exported_as_it_was_accepted(document):
     workflow = parsed(document)
 
     assert exported_from(workflow) == document
-    assert workflow.warnings == ()
+    assert warned(workflow) == []
 
 
 @pytest.mark.parametrize("document", SHAPES)
@@ -136,14 +137,14 @@ def test_keys_that_belong_to_the_server_are_taken_and_dropped():
     workflow = parsed({**SERVER_KEYS, **loop()})
 
     assert exported_from(workflow) == loop()
-    assert workflow.warnings == ()
+    assert warned(workflow) == []
 
 
 @pytest.mark.parametrize(("key", "value"), [("schedules", [{"rrule": "FREQ=DAILY"}]), ("abort_action", "exit")])
 def test_a_server_key_that_people_may_have_meant_is_dropped_with_a_warning(key, value):
     workflow = parsed({**loop(), key: value})
 
-    assert [warning.path for warning in workflow.warnings] == [key]
+    assert [warning.path for warning in warned(workflow)] == [key]
     assert exported_from(workflow) == loop()
 
 
@@ -157,7 +158,7 @@ def test_bytecode_is_dropped_wherever_it_stands_and_told():
     workflow = parsed(document)
 
     assert exported_from(workflow) == clean
-    assert sorted(warning.path for warning in workflow.warnings) == [
+    assert sorted(warning.path for warning in warned(workflow)) == [
         "actions[0].config.filters.bytecode",
         "actions[1].config.inputs.prompt.bytecode",
         "trigger_masking.bytecode",
@@ -172,7 +173,7 @@ def test_a_key_called_bytecode_inside_a_value_is_the_authors():
     workflow = parsed(document)
 
     assert exported_from(workflow) == document
-    assert workflow.warnings == ()
+    assert warned(workflow) == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_output_variable_has_four_forms_and_keeps_the_one_given(form, mappings):
 def test_an_output_for_a_variable_that_is_not_declared_is_a_warning():
     document = changed(loop("github", "nobody"), "actions.1.output_variable", "task_final_mesage")
 
-    (warning,) = parsed(document).warnings
+    (warning,) = warned(parsed(document))
 
     assert warning.path == "actions[1].output_variable"
     assert "task_final_mesage" in warning.message

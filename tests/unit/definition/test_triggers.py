@@ -7,7 +7,7 @@ import pytest
 
 from loops.definition import export_workflow
 from loops.event import Event
-from tests.unit.definition.documents import changed, compiled_of, faults_of, loop, only, parsed, without
+from tests.unit.definition.documents import changed, compiled_of, faults_of, loop, only, parsed, warned, without
 
 PROPERTIES = "actions.0.config.filters.properties"
 
@@ -100,6 +100,15 @@ def test_a_loop_must_name_exactly_what_it_listens_to(trigger, index, key, other)
     assert f'"key": "{key}"' in told.hint
 
 
+@pytest.mark.parametrize("operator", ["exakt", "regex", "", 5, ["exact"], {}])
+@pytest.mark.parametrize(("index", "key"), [(0, "repository"), (1, "event_type")])
+def test_a_filter_whose_operator_is_none_has_that_fault_alone(index, key, operator):
+    (fault,) = faults_of(changed(loop("github"), f"{PROPERTIES}.{index}.operator", operator))
+
+    assert fault.path == f"actions[0].config.filters.properties[{index}].operator"
+    assert "is not a supported operator" in fault.message
+
+
 @pytest.mark.parametrize("value", [["|#alerts"], "|"])
 def test_a_channel_without_an_id_is_no_channel(value):
     faults = faults_of(changed(loop("slack"), f"{PROPERTIES}.0.value", value))
@@ -171,7 +180,7 @@ def test_empty_lists_of_what_posthog_keeps_are_accepted():
 def test_an_internal_event_under_the_posthog_type_is_a_warning():
     document = changed(loop("event"), "actions.0.config.filters.events.0.id", "$github_event_received")
 
-    (warning,) = parsed(document).warnings
+    (warning,) = warned(parsed(document))
 
     assert warning.path == "actions[0].config.filters.events[0].id"
     assert warning.hint == "use the trigger type internal-event"
@@ -182,7 +191,7 @@ def test_filters_on_a_schedule_are_kept_and_said_to_do_nothing():
 
     workflow = parsed(document)
 
-    assert [warning.path for warning in workflow.warnings] == ["actions[0].config.filters"]
+    assert [warning.path for warning in warned(workflow)] == ["actions[0].config.filters"]
     assert export_workflow(workflow) == document
 
 
@@ -241,7 +250,7 @@ def test_masking_is_read_and_its_hash_compiled():
 
     assert (workflow.trigger_masking.ttl, workflow.trigger_masking.threshold) == (3600, None)
     assert compiled_of(document).mask.render({"person": {"id": "p1"}}) == "p1"
-    assert workflow.warnings == ()
+    assert warned(workflow) == []
     assert export_workflow(workflow) == document
 
 
@@ -253,7 +262,7 @@ def test_without_masking_there_is_no_mask():
 def test_a_hash_of_a_person_is_a_warning_where_there_is_no_person(trigger):
     document = {**loop(trigger), "trigger_masking": {"hash": "{person.id}", "ttl": 3600}}
 
-    (warning,) = parsed(document).warnings
+    (warning,) = warned(parsed(document))
 
     assert warning.path == "trigger_masking.hash"
     assert "nothing is masked" in warning.message
@@ -263,7 +272,7 @@ def test_a_hash_of_a_person_is_a_warning_where_there_is_no_person(trigger):
 def test_masking_is_a_warning_where_it_never_applies(trigger):
     document = {**loop(trigger), "trigger_masking": {"hash": "all", "ttl": 3600}}
 
-    (warning,) = parsed(document).warnings
+    (warning,) = (one for one in parsed(document).warnings if one.path == "trigger_masking")
 
     assert warning.path == "trigger_masking"
     assert "has no effect" in warning.message

@@ -1,0 +1,22 @@
+"""All measurements, one after the other: `python -m tests.bench [match engine receive github]`."""
+
+import subprocess
+import sys
+
+BENCHES = ("github", "match", "engine", "receive")
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(BENCHES)
+    if unknown := [name for name in wanted if name not in BENCHES]:
+        print(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    failed = 0
+    for name in wanted:
+        print(f"\n== {name}", flush=True)
+        failed |= subprocess.run([sys.executable, "-m", f"tests.bench.{name}"], check=False).returncode
+    return failed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,98 @@
+"""What a workflow says and this release does not do is taken, given back the same, and warned about."""
+
+import pytest
+
+from loops.definition import export_workflow
+from loops.definition.inputs import FUNCTIONS
+from loops.definition.not_yet import FUNCTIONS_TO_COME
+from loops.runs.templates import TEMPLATES
+from tests.unit.definition.documents import (
+    GITHUB,
+    SLACK,
+    changed,
+    faults_of,
+    loop,
+    parsed,
+    with_action,
+    with_email,
+    with_function,
+)
+
+MASKING = {"hash": "{event.properties.number}", "ttl": 3600}
+WORKING = {"type": "function", "config": {"template_id": "template-log", "inputs": {"text": {"value": "x"}}}}
+
+
+def told(document):
+    """The paths and messages of a document's warnings, which must not change what is exported."""
+    workflow = parsed(document)
+    assert export_workflow(workflow) == document
+    return {warning.path: warning.message for warning in workflow.warnings}
+
+
+def test_a_workflow_that_this_release_carries_out_has_no_warning():
+    assert told(with_action(WORKING)) == {}
+
+
+@pytest.mark.parametrize("trigger", ["event", "schedule", "manual", "webhook"])
+def test_a_trigger_that_nothing_starts_is_a_warning(trigger):
+    assert told(with_action(WORKING, trigger)) == {
+        "actions[0].config.type": "nothing starts a workflow of this trigger type in this release yet"
+    }
+
+
+def test_the_slack_event_starts_nothing_and_the_github_event_beside_it_does():
+    document = with_action(WORKING, "slack")
+    document["actions"][0]["config"]["filters"]["events"].insert(0, GITHUB["filters"]["events"][0])
+    document["actions"][0]["config"]["filters"]["properties"] += GITHUB["filters"]["properties"]
+
+    assert told(document) == {
+        "actions[0].config.filters.events[1].id": "nothing sends $slack_message_received in this release yet, "
+        "so it starts nothing"
+    }
+    assert list(told(with_action(WORKING, "slack"))) == ["actions[0].config.filters.events[0].id"]
+    assert SLACK["filters"]["events"][0]["id"] == "$slack_message_received"
+
+
+@pytest.mark.parametrize(
+    ("document", "template_id"),
+    [
+        (with_function("template-posthog-create-task", prompt="Do it"), "template-posthog-create-task"),
+        (with_function("template-slack", slack_workspace=7, channel="C1", text="x"), "template-slack"),
+        (with_email(), "template-email"),
+    ],
+)
+def test_a_step_that_cannot_do_its_work_is_a_warning(document, template_id):
+    place = "actions[1].config.template_id"
+
+    assert told(document) == {place: f"the run will fail at this step: {template_id} is not there yet"}
+    assert told(changed(document, "actions.1.on_error", "continue")) == {
+        place: f"the step will fail and the run go on: {template_id} is not there yet"
+    }
+
+
+def test_each_step_that_cannot_do_its_work_is_named():
+    assert list(told(loop("github", "email"))) == ["actions[1].config.template_id", "actions[2].config.template_id"]
+
+
+def test_the_functions_to_come_are_those_that_runs_cannot_carry_out():
+    assert set(FUNCTIONS) - set(TEMPLATES) == FUNCTIONS_TO_COME
+
+
+def test_masking_is_said_to_hold_nothing_back():
+    document = {**with_action(WORKING), "trigger_masking": MASKING}
+
+    assert told(document) == {"trigger_masking": "masking is not applied yet: every match starts a run"}
+
+
+@pytest.mark.parametrize("trigger", ["schedule", "manual"])
+def test_masking_that_would_never_apply_is_not_said_to_apply_later(trigger):
+    message = told({**with_action(WORKING, trigger), "trigger_masking": MASKING})["trigger_masking"]
+
+    assert "yet" not in message
+
+
+@pytest.mark.parametrize("name", [["$slack_message_received"], {"a": 1}, 5, None])
+def test_an_event_whose_id_is_no_name_is_refused_and_not_looked_up(name):
+    faults = faults_of(changed(with_action(WORKING), "actions.0.config.filters.events.0.id", name))
+
+    assert "actions[0].config.filters.events[0].id" in [fault.path for fault in faults]
