@@ -69,11 +69,13 @@ class ConnectionBook:
             self._epoch = epoch
 
     async def _load(self, connection_id: int) -> OpenConnection | None:
+        before = self._epoch
         row = await self._reader.read(lambda connection: store.get(connection, connection_id))
         if row is None:
             return None
         secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
         self._opened(secrets.values())
         opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
-        self._known[row.id] = opened
+        if self._epoch == before:  # else it was read before a change that this process has seen since
+            self._known[row.id] = opened
         return opened

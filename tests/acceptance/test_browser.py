@@ -33,6 +33,13 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
         yield browser
 
 
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    page = await browser.page()
+    yield page
+    await page.close()
+
+
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[aiohttp.ClientSession, Api]]:
     folder: Path = tmp_path_factory.mktemp("service")
@@ -69,9 +76,8 @@ async def started_run(api: Api, document: object, **changes: object) -> tuple[st
     return delivery, found["items"][0]["id"]
 
 
-async def test_a_person_finds_out_with_the_keyboard_alone_why_a_loop_ran(browser: Browser, api: Api) -> None:
+async def test_a_person_finds_out_with_the_keyboard_alone_why_a_loop_ran(page: Page, api: Api) -> None:
     delivery, run = await started_run(api, listening("Note issues"))
-    page = await browser.page()
     await sign_in(page, api)
     await follow(page, f"/deliveries/{delivery}")
     assert "every filter and brake passed" in await page.text()
@@ -91,8 +97,7 @@ async def follow(page: Page, path: str) -> None:
     await page.until(f"location.pathname === '{path}' && document.readyState === 'complete'")
 
 
-async def test_the_first_press_of_tab_leads_past_the_navigation(browser: Browser, api: Api) -> None:
-    page = await browser.page()
+async def test_the_first_press_of_tab_leads_past_the_navigation(page: Page, api: Api) -> None:
     await sign_in(page, api)
     await page.press(*TAB)
     assert await page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
@@ -100,12 +105,11 @@ async def test_the_first_press_of_tab_leads_past_the_navigation(browser: Browser
     await page.until("document.activeElement.id === 'content'")
 
 
-async def test_text_from_outside_does_nothing_in_a_browser(browser: Browser, api: Api) -> None:
+async def test_text_from_outside_does_nothing_in_a_browser(page: Page, api: Api) -> None:
     document = {**listening("x"), "name": HOSTILE}
     document["actions"][1]["name"] = HOSTILE
     document["actions"][1]["config"]["inputs"]["text"]["value"] = "{event.properties.title}"
     delivery, run = await started_run(api, document, title=HOSTILE)
-    page = await browser.page()
     await sign_in(page, api)
     for path in ("/deliveries", f"/deliveries/{delivery}", "/runs", f"/runs/{run}", "/workflows"):
         await page.goto(f"{api.service.url}{path}")
@@ -119,8 +123,7 @@ async def test_text_from_outside_does_nothing_in_a_browser(browser: Browser, api
     assert {urlsplit(url).netloc for url in page.requested} == {urlsplit(api.service.url).netloc}
 
 
-async def test_what_got_into_a_page_in_spite_of_all_would_not_run(browser: Browser, api: Api) -> None:
-    page = await browser.page()
+async def test_what_got_into_a_page_in_spite_of_all_would_not_run(page: Page, api: Api) -> None:
     await sign_in(page, api)
     await page.evaluate("document.querySelector('main').innerHTML = `<img src=x onerror='window.owned=1'>`")
     await page.evaluate(
@@ -132,9 +135,8 @@ async def test_what_got_into_a_page_in_spite_of_all_would_not_run(browser: Brows
     assert len(page.refused) >= 3
 
 
-async def test_an_open_run_changes_before_the_eyes_and_keeps_what_was_opened(browser: Browser, api: Api) -> None:
+async def test_an_open_run_changes_before_the_eyes_and_keeps_what_was_opened(page: Page, api: Api) -> None:
     _, run = await started_run(api, two_waits())
-    page = await browser.page()
     await sign_in(page, api, f"/runs/{run}")
     await page.until("document.querySelector('#live h1 + .status').textContent === 'waiting'")
     await page.evaluate("window.stayed = true; document.querySelector('#confirm-cancel summary').focus()")
@@ -158,10 +160,9 @@ def two_waits() -> dict[str, object]:
     return document
 
 
-async def test_without_scripts_a_run_is_read_and_cancelled_all_the_same(browser: Browser, api: Api) -> None:
+async def test_without_scripts_a_run_is_read_and_cancelled_all_the_same(page: Page, api: Api) -> None:
     _, run = await started_run(api, workflow("Long", listening("x")["actions"][0]["config"], "1h"))
     await api.until(f"runs/{run}", lambda row: row["status"] == "waiting")
-    page = await browser.page()
     await page.send("Emulation.setScriptExecutionDisabled", value=True)
     await sign_in(page, api, f"/runs/{run}")
     assert "Show what has happened since" in await page.text()
@@ -171,8 +172,7 @@ async def test_without_scripts_a_run_is_read_and_cancelled_all_the_same(browser:
     assert (await api.get(f"runs/{run}"))["status"] == "cancelled"
 
 
-async def test_signing_in_works_over_plain_http_from_another_machine(browser: Browser, api: Api) -> None:
-    page = await browser.page()
+async def test_signing_in_works_over_plain_http_from_another_machine(page: Page, api: Api) -> None:
     await sign_in(page, api, host=OTHER_NAME)
     assert not await page.evaluate("isSecureContext")  # else the browser would say more of itself than it does there
     assert await page.evaluate("location.hostname") == OTHER_NAME
@@ -203,10 +203,9 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_word_stands_out_from_its_ground(browser: Browser, api: Api, scheme: str) -> None:
+async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, scheme: str) -> None:
     delivery, run = await started_run(api, listening("Note issues"))
     await api.post("workflows", listening("Note what is closed", action="closed"))
-    page = await browser.page()
     await page.prefer(scheme)
     await sign_in(page, api)
     ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -224,9 +223,8 @@ async def test_every_word_stands_out_from_its_ground(browser: Browser, api: Api,
         assert await page.evaluate(CONTRAST) == [], path
 
 
-async def test_no_page_is_wider_than_a_small_screen(browser: Browser, api: Api) -> None:
+async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> None:
     delivery, run = await started_run(api, listening("A loop with quite a long name, such as people give"))
-    page = await browser.page()
     await page.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
     await sign_in(page, api)
     for path in (

@@ -22,6 +22,13 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Asking the desktop for a key ring can hold up everything for half a minute where no desktop answers.
+    "--password-store=basic",
+    "--disable-extensions",
+    # A page that is not in front is still looked at here: its timers and its process must not be slowed down.
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
     "--remote-debugging-port=0",
     "--window-size=1280,900",
 )
@@ -36,17 +43,22 @@ def find_chromium() -> str | None:
 class Page:
     """One tab. `requested` is every address that it asked for, `dialogs` every dialog that it opened."""
 
-    def __init__(self, browser: "_Wire", session: str) -> None:
-        self._wire = browser
+    def __init__(self, wire: "_Wire", session: str, context: str) -> None:
+        self._wire = wire
         self._session = session
+        self._context = context
         self.requested: list[str] = []
         self.dialogs: list[str] = []
         self.refused: list[str] = []
-        browser.listeners[session] = self._heard
+        wire.listeners[session] = self._heard
 
     async def send(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the DevTools protocol."""
         return await self._wire.send(method, params, self._session)
+
+    async def close(self) -> None:
+        """Close the tab and forget what it left behind."""
+        await self._wire.send("Target.disposeBrowserContext", {"browserContextId": self._context})
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
@@ -163,7 +175,7 @@ class Browser:
         asked = {"url": "about:blank", "browserContextId": context, "width": 1280, "height": 900}
         target = (await self._wire.send("Target.createTarget", asked))["targetId"]
         attached = await self._wire.send("Target.attachToTarget", {"targetId": target, "flatten": True})
-        page = Page(self._wire, attached["sessionId"])
+        page = Page(self._wire, attached["sessionId"], context)
         for domain in ("Page", "Network", "Log"):
             await page.send(f"{domain}.enable")
         return page

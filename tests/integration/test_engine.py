@@ -15,7 +15,7 @@ from loops.runs.state import Finish, Park, RunState
 from loops.runs.steps import STEPS
 from loops.store import runs as store
 from loops.store.runs import StepRow
-from loops.store.tables import run_steps
+from loops.store.tables import revisions, run_steps
 from server.app import Wiring
 from tests.contract.databases import terminate
 from tests.integration.running import (
@@ -294,6 +294,18 @@ async def test_a_run_keeps_the_revision_that_it_began_with(service):
     assert [(await service.run(run_id))["version"] for run_id in (before, after)] == [1, 2]
     assert (await texts(service, before))["after"] == ["old"]
     assert (await texts(service, after))["after"] == ["new"]
+
+
+async def test_a_run_whose_definition_this_release_refuses_fails_and_says_why(service):
+    run_id = await waiting(service, delay_action("pause", "1h"), name="refused")
+    flow = (await service.run(run_id))["workflow_id"]
+    change = revisions.update().where(revisions.c.workflow_id == flow).values(definition={"actions": "gone"})
+    await service.write(lambda connection: connection.execute(change))
+    service.service._programs._kept.clear()  # as after a restart
+    await service.services.runs.resume(PROJECT, run_id, {})
+    run = await service.until(run_id, "failed")
+    assert run["reason"].startswith("definition: ")
+    assert [row["status"] for row in await service.steps(run_id)] == ["failed"]
 
 
 async def test_a_run_of_a_workflow_that_was_switched_off_goes_on_to_its_end(service):

@@ -1,0 +1,60 @@
+"""The tools of an agent: one module a namespace, and one line each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from loops.agent.notes import NoteStore
+from loops.agent.tools.event import event_tools
+from loops.agent.tools.finalize import FINALIZE, FieldType, Finalize
+from loops.agent.tools.note import note_tools
+from loops.agent.tools.tool import Tool
+from loops.event import JsonValue
+
+Switches = Mapping[str, Mapping[str, bool]]
+"""`{namespace: {verb: bool}}`. A tool is off where its switch is false; a missing one is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the tools of one task work on; a namespace whose resource is missing offers nothing."""
+
+    event: Mapping[str, JsonValue] | None = None
+    notes: NoteStore | None = None
+
+
+NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {
+    "event": lambda given: event_tools(given.event) if given.event is not None else (),
+    "note": lambda given: note_tools(given.notes) if given.notes is not None else (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools that one agent has, by name in alphabetical order, `finalize` among them."""
+
+    tools: Mapping[str, Tool]
+    finalize: Finalize
+
+
+def toolbox(
+    resources: Resources,
+    switches: Switches | None = None,
+    fields: Mapping[str, FieldType] | None = None,
+    more: Sequence[Tool] = (),
+) -> Toolbox:
+    """The tools that are switched on, `more` of the caller's own, and `finalize`, which no switch reaches.
+
+    `fields` are the structured fields that `finalize` asks for. The order never changes, so that a provider's prompt
+    cache holds. Of two tools with one name the first stays.
+    """
+    offered = [
+        tool
+        for namespace, make in NAMESPACES.items()
+        for tool in make(resources)
+        if (switches or {}).get(namespace, {}).get(tool.spec.name.removeprefix(f"{namespace}_")) is not False
+    ]
+    finalize = Finalize(fields)
+    named: dict[str, Tool] = {FINALIZE: finalize}
+    for tool in [*offered, *more]:
+        named.setdefault(tool.spec.name, tool)
+    return Toolbox(dict(sorted(named.items())), finalize)

@@ -1,0 +1,310 @@
+"""The conversation of one agent as values: what was said, called, answered and spent, round by round.
+
+A transcript is the whole state of an agent: every guard is judged from it, the next request is built from it, and an
+agent that was killed goes on from the one that was journalled.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
+
+from loops.event import JsonValue
+
+Finish = Literal["stop", "tool_calls", "length", "filtered", "error", "expired", "cancelled"]
+"""Why a reply ended. `expired` and `cancelled` are ours: the clock ran out or somebody cancelled while it came."""
+
+NO_CODE = ""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """The text with NUL and lone surrogates, which no database takes, replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def storable_value(value: JsonValue) -> JsonValue:
+    """The value with every text in it, keys too, made storable."""
+    match value:
+        case str():
+            return storable(value)
+        case list():
+            return [storable_value(item) for item in value]
+        case dict():
+            return {storable(key): storable_value(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call as the model wrote it: `arguments` is its own text, which may be no JSON at all."""
+
+    id: str
+    name: str
+    arguments: str
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Call":
+        return cls(stored["id"], stored["name"], stored["arguments"])
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens: `input` is all of the input, cached parts included. `estimated` where the provider did not say."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    estimated: bool = False
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.estimated or other.estimated,
+        )
+
+    @property
+    def total(self) -> int:
+        """Input and output together."""
+        return self.input + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered. `native` is the provider's own form, to be sent back unchanged (signed thoughts)."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = Usage()
+    finish: Finish = "stop"
+    thought: str = ""
+    native: JsonValue = None
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Reply":
+        return cls(
+            text=stored["text"],
+            calls=tuple(Call.from_json(call) for call in stored["calls"]),
+            usage=Usage(**stored["usage"]),
+            finish=stored["finish"],
+            thought=stored["thought"],
+            native=stored["native"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What the model is told of one call. `code` is empty for a success, `fatal` means that nothing can go on."""
+
+    call_id: str
+    name: str
+    text: str
+    code: str = NO_CODE
+    seconds: float = 0.0
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One request and the calls that it asked for. `notice` is what the agent was told before it was asked.
+
+    `guard` names the guard that forced `finalize` in this round. `requests` counts retries too. `cost` is in USD, None
+    where nobody knows the price. A round that is not `settled` was journalled before its calls were executed.
+    """
+
+    number: int
+    started_at: datetime
+    reply: Reply
+    results: tuple[CallResult, ...] = ()
+    seconds: float = 0.0
+    notice: str = ""
+    guard: str = ""
+    requests: int = 1
+    cost: Decimal | None = None
+    elided: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether every call has its result."""
+        return len(self.results) == len(self.reply.calls)
+
+    def as_json(self) -> dict[str, Any]:
+        """The stored and exported form."""
+        reply = self.reply
+        return {
+            "number": self.number,
+            "started_at": self.started_at.isoformat(),
+            "reply": {
+                "text": reply.text,
+                "thought": reply.thought,
+                "finish": reply.finish,
+                "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.calls],
+                "usage": usage_json(reply.usage),
+                "native": reply.native,
+            },
+            "results": [
+                {
+                    "call_id": result.call_id,
+                    "name": result.name,
+                    "text": result.text,
+                    "code": result.code,
+                    "seconds": result.seconds,
+                    "fatal": result.fatal,
+                }
+                for result in self.results
+            ],
+            "seconds": self.seconds,
+            "notice": self.notice,
+            "guard": self.guard,
+            "requests": self.requests,
+            "cost": None if self.cost is None else str(self.cost),
+            "elided": self.elided,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Round":
+        """The value of a stored form."""
+        return cls(
+            number=stored["number"],
+            started_at=datetime.fromisoformat(stored["started_at"]),
+            reply=Reply.from_json(stored["reply"]),
+            results=tuple(CallResult(**result) for result in stored["results"]),
+            seconds=stored["seconds"],
+            notice=stored["notice"],
+            guard=stored["guard"],
+            requests=stored["requests"],
+            cost=None if stored["cost"] is None else Decimal(stored["cost"]),
+            elided=stored["elided"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Who the agent is and how it works."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """The task, and what the service says along the way."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """An answer of the model."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+    native: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturn:
+    """The result of one call."""
+
+    call_id: str
+    name: str
+    text: str
+
+
+Message: TypeAlias = System | User | Assistant | ToolReturn
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A conversation so far: the system text, the first user message, and the rounds."""
+
+    system: str
+    opening: str
+    rounds: tuple[Round, ...] = ()
+
+    def with_round(self, latest: Round) -> "Transcript":
+        """The same with `latest` as the last round, in place of one with its number."""
+        kept = tuple(one for one in self.rounds if one.number != latest.number)
+        return replace(self, rounds=(*kept, latest))
+
+    def messages(self, notice: str = "") -> tuple[Message, ...]:
+        """What a model is shown, with `notice` said last. A settled transcript answers every call that it shows."""
+        shown: list[Message] = [System(self.system)] if self.system else []
+        shown.append(User(self.opening))
+        for one in self.rounds:
+            shown += round_messages(one)
+        if notice:
+            shown.append(User(notice))
+        return tuple(shown)
+
+    @property
+    def usage(self) -> Usage:
+        """All tokens so far."""
+        return sum((one.reply.usage for one in self.rounds), Usage())
+
+    @property
+    def seconds(self) -> float:
+        """How long the rounds took, without the time between a crash and what went on."""
+        return sum(one.seconds for one in self.rounds)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """All that was spent in USD; None as soon as one part is unknown."""
+        costs = [one.cost for one in self.rounds]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Decimal(0)) if len(known) == len(costs) else None
+
+    @property
+    def last_text(self) -> str:
+        """The last natural text of the agent."""
+        return next((one.reply.text for one in reversed(self.rounds) if one.reply.text.strip()), "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The stored and exported form."""
+        return {"system": self.system, "opening": self.opening, "rounds": [one.as_json() for one in self.rounds]}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Transcript":
+        """The value of a stored form."""
+        return cls(stored["system"], stored["opening"], tuple(Round.from_json(one) for one in stored["rounds"]))
+
+
+def round_messages(one: Round) -> list[Message]:
+    """What one round adds to a conversation. An answer without any content is none that a provider takes back."""
+    shown: list[Message] = [User(one.notice)] if one.notice else []
+    if one.reply.text or one.reply.calls:
+        shown.append(Assistant(one.reply.text, one.reply.calls, one.reply.native))
+    shown += [ToolReturn(result.call_id, result.name, result.text) for result in one.results]
+    return shown
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """The stored form of a usage."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "estimated": usage.estimated,
+    }
+
+
+def cleaned(reply: Reply, taken: Sequence[str], number: int) -> Reply:
+    """The reply with storable text, and with call ids that are unique in the conversation (`taken` are in use).
+
+    Some servers send empty ids or the same one twice; a result could not be told to belong to either.
+    """
+    used = set(taken)
+    calls = []
+    for index, call in enumerate(reply.calls):
+        own = storable(call.id)
+        unique = own if own and own not in used else f"call_{number}_{index}"
+        used.add(unique)
+        calls.append(Call(unique, storable(call.name), storable(call.arguments)))
+    return replace(reply, text=storable(reply.text), thought=storable(reply.thought), calls=tuple(calls))

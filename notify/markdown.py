@@ -1,0 +1,175 @@
+"""Markdown, as agents write it, in Slack's mrkdwn.
+
+Block by block: fences, tables, headings, lists, rules, quotes; then each line's inline marks. Slack knows no headings,
+tables and languages of code: headings become bold, tables code blocks, languages go.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from notify.mrkdwn import LONGEST_ADDRESS, URL, bare_link, escape, link
+from notify.split import FENCE
+
+_FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_RULE = re.compile(r"^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_ITEM = re.compile(r"^([ \t]*)[-*+][ \t]+(?:\[([ xX])\][ \t]+)?(.*)$")
+_QUOTE = re.compile(r"^ {0,3}>[ ]?(.*)$")
+_TABLE_LINE = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
+_LINE_OF_RULE = "─" * 12
+# Spans have an end to how far they look for their end, so that no text takes more than linear time.
+_DESTINATION = rf"(?:<[^<>\n]{{1,{LONGEST_ADDRESS}}}>|(?:[^\s()<>]|\([^\s()<>]{{0,200}}\)){{1,{LONGEST_ADDRESS}}})"
+_TITLE = r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?"
+_SPAN = r"(?=\S)(?:.{1,500}?)(?<=\S)"
+_INLINE = re.compile(
+    rf"(?P<code>(?<!`)(?P<ticks>`{{1,5}})(?!`)(?P<inner>.{{1,1000}}?)(?<!`)(?P=ticks)(?!`))"
+    rf"|(?P<escaped>\\[!-/:-@\[-`{{-~])"
+    rf"|!?\[(?P<label>(?:[^\[\]\n]|\[[^\[\]\n]{{0,200}}\]){{0,500}})\]\((?P<to>{_DESTINATION}){_TITLE}\)"
+    rf"|<(?P<angle>(?:https?://|mailto:)[^\s<>|]{{1,{LONGEST_ADDRESS}}})(?:\|(?P<name>[^<>\n]{{0,500}}))?>"
+    rf"|(?P<mention><[@#!][^<>\n]{{1,200}}>)"
+    rf"|(?P<url>\b{URL})"
+    rf"|(?P<entity>&(?:amp|lt|gt|quot|apos|nbsp|#\d{{1,7}}|#[xX][0-9a-fA-F]{{1,6}});)"
+    rf"|(?P<both>\*\*\*(?P<both_in>{_SPAN})\*\*\*(?!\*))"
+    rf"|(?P<strong>\*\*(?P<stars>{_SPAN})\*\*(?!\*)|(?<!\w)__(?P<lines>{_SPAN})__(?!\w))"
+    rf"|(?P<strike>~~(?P<waves>{_SPAN})~~)"
+    rf"|(?P<emphasis>\*(?!\*)(?P<star>{_SPAN})\*(?!\*)|(?<!\w)_(?!_)(?P<line>{_SPAN})_(?!\w))"
+    rf"|(?P<letter>[&<>])"
+)
+
+
+def to_mrkdwn(text: str, mentions: frozenset[str] = frozenset()) -> str:
+    """The text for Slack; only `mentions` ping."""
+    return "\n".join(_blocks(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), mentions))
+
+
+def _blocks(lines: list[str], mentions: frozenset[str]) -> Iterator[str]:
+    at = 0
+    while at < len(lines):
+        fence = _FENCE_LINE.match(lines[at])
+        if fence is not None and _opens(fence):
+            end = _fence_end(lines, at, fence["mark"])
+            yield _code_block(lines[at + 1 : end])
+            at = end + 1
+        elif _is_table(lines, at):
+            end = _table_end(lines, at)
+            yield _code_block(_table(lines[at:end]))
+            at = end
+        else:
+            yield _line(lines[at], mentions)
+            at += 1
+
+
+def _opens(fence: "re.Match[str]") -> bool:
+    return fence["mark"][0] == "~" or "`" not in fence["rest"]
+
+
+def _fence_end(lines: list[str], at: int, mark: str) -> int:
+    """The line that closes the fence; the end of the text closes every one."""
+    for index in range(at + 1, len(lines)):
+        found = _FENCE_LINE.match(lines[index])
+        if found and not found["rest"].strip() and found["mark"][0] == mark[0] and len(found["mark"]) >= len(mark):
+            return index
+    return len(lines)
+
+
+def _code_block(lines: list[str]) -> str:
+    # Slack ends a block at three backticks wherever they stand: a space of no width parts them.
+    code = escape("\n".join(lines)).replace(FENCE, "``\u200b`")
+    return f"{FENCE}\n{code}\n{FENCE}"
+
+
+def _is_table(lines: list[str], at: int) -> bool:
+    if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
+        return False
+    fits = _TABLE_LINE.match(lines[at + 1]) is not None
+    return fits and len(_cells(lines[at])) == len(_cells(lines[at + 1]))
+
+
+def _table_end(lines: list[str], at: int) -> int:
+    end = at + 2
+    while end < len(lines) and "|" in lines[end] and lines[end].strip():
+        end += 1
+    return end
+
+
+def _cells(line: str) -> list[str]:
+    inner = line.strip().removeprefix("|")
+    if inner.endswith("|") and not inner.endswith("\\|"):
+        inner = inner[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _CELL_BORDER.split(inner)]
+
+
+def _table(lines: list[str]) -> list[str]:
+    rows = [_cells(line) for line in [lines[0], *lines[2:]]]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    shown = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    return [shown[0], "  ".join("-" * width for width in widths), *shown[1:]]
+
+
+def _line(line: str, mentions: frozenset[str]) -> str:
+    if _RULE.match(line):
+        return _LINE_OF_RULE
+    heading = _HEADING.match(line)
+    if heading is not None:
+        inner = _inline(heading[1], mentions, bold=True).strip()
+        return f"*{inner}*" if inner else ""
+    item = _ITEM.match(line)
+    if item is not None:
+        box = {"": "•", " ": "☐"}.get(item[2] or "", "☑")
+        return f"{item[1]}{box} {_inline(item[3], mentions)}"
+    quote = _QUOTE.match(line)
+    if quote is not None:
+        return f"> {_line(quote[1], mentions)}" if quote[1] else ">"
+    return _inline(line, mentions)
+
+
+def _inline(text: str, mentions: frozenset[str], *, bold: bool = False) -> str:
+    def one(found: "re.Match[str]") -> str:
+        kind = found.lastgroup
+        if found["code"] is not None:
+            return _code(found["inner"])
+        if found["label"] is not None:
+            return _link(found, mentions, bold=bold)
+        if found["angle"] is not None:
+            return link(found["angle"], escape(found["name"] or ""))
+        if found["mention"] is not None:
+            return found[0] if found[0] in mentions else escape(found[0])
+        if kind == "url":
+            return bare_link(found["url"])
+        if kind == "entity":
+            return escape(html.unescape(found[0]))
+        if kind == "escaped":
+            return escape(found[0][1])
+        if kind == "letter":
+            return escape(found[0])
+        return _styled(found, mentions, bold=bold)
+
+    return _INLINE.sub(one, text)
+
+
+def _code(inner: str) -> str:
+    spaced = len(inner) > 2 and inner[0] == inner[-1] == " " and inner.strip()
+    # Slack ends code at the first backtick: one inside it becomes a letter that looks like it.
+    return f"`{escape(inner[1:-1] if spaced else inner).replace('`', 'ˋ')}`"
+
+
+def _link(found: "re.Match[str]", mentions: frozenset[str], *, bold: bool) -> str:
+    address = html.unescape(found["to"].removeprefix("<").removesuffix(">"))
+    # A link inside a link's label would end it.
+    label = re.sub(r"[<>]", "", _inline(re.sub(r"https?://", "", found["label"]), frozenset(), bold=bold))
+    return link(address, label)
+
+
+def _styled(found: "re.Match[str]", mentions: frozenset[str], *, bold: bool) -> str:
+    if found["both"]:
+        inner = _inline(found["both_in"], mentions, bold=True)
+        return f"_{inner}_" if bold else f"*_{inner}_*"
+    if found["strong"]:
+        inner = _inline(found["stars"] or found["lines"], mentions, bold=True)
+        return inner if bold else f"*{inner}*"
+    if found["strike"]:
+        return f"~{_inline(found['waves'], mentions, bold=bold)}~"
+    return f"_{_inline(found['star'] or found['line'], mentions, bold=bold)}_"

@@ -1,0 +1,239 @@
+"""What leaves: a message, where it goes, and what sending it came to. Values only."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from loops.event import JsonValue
+
+Kind = Literal["slack", "email", "page"]
+Format = Literal["markdown", "mrkdwn", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An email address and the name beside it."""
+
+    email: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlackTarget:
+    """A channel by its id (or #name), or a person by user id; `thread` is the ts of the message to answer under."""
+
+    kind: ClassVar[Kind] = "slack"
+
+    connection_id: int | None
+    channel: str
+    thread: str = ""
+    username: str = ""
+    icon_emoji: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmailTarget:
+    """Who gets an email; `sender` takes the place of the connection's own address, or only of its name."""
+
+    kind: ClassVar[Kind] = "email"
+
+    connection_id: int | None
+    to: tuple[Address, ...]
+    sender: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageTarget:
+    """Nobody but whoever looks at the page."""
+
+    kind: ClassVar[Kind] = "page"
+
+    connection_id: ClassVar[None] = None
+
+
+Target: TypeAlias = SlackTarget | EmailTarget | PageTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is to be said. `key` is the same whenever the same message is asked for again: it is sent once.
+
+    `format` says how `text` is written: Markdown, Slack's mrkdwn, or plain. `mentions` are the only Slack tokens
+    (`<@U1>`, `<!here>`) that may ping, wherever they stand in the text. `blocks` are Slack's; `subject` and `html` an
+    email's, an empty `html` sends text alone.
+    """
+
+    target: Target
+    key: str
+    text: str = ""
+    format: Format = "markdown"
+    html: str = ""
+    subject: str = ""
+    blocks: Sequence[JsonValue] = ()
+    mentions: frozenset[str] = frozenset()
+
+    def masked(self, mask: Callable[[str], str]) -> "Message":
+        """The message with `mask` over all that people will read."""
+        blocks = _masked(list(self.blocks), mask)
+        return replace(
+            self,
+            text=mask(self.text),
+            html=mask(self.html),
+            subject=mask(self.subject),
+            blocks=tuple(blocks) if isinstance(blocks, list) else (),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What from_json reads."""
+        return {
+            "target": _target_json(self.target),
+            "key": self.key,
+            "text": self.text,
+            "format": self.format,
+            "html": self.html,
+            "subject": self.subject,
+            "blocks": list(self.blocks),
+            "mentions": sorted(self.mentions),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Message":
+        """The message that was stored."""
+        return cls(
+            target=_read_target(stored["target"]),
+            key=stored["key"],
+            text=stored["text"],
+            format=stored["format"],
+            html=stored["html"],
+            subject=stored["subject"],
+            blocks=tuple(stored["blocks"]),
+            mentions=frozenset(stored["mentions"]),
+        )
+
+
+def _masked(value: JsonValue, mask: Callable[[str], str]) -> JsonValue:
+    match value:
+        case str():
+            return mask(value)
+        case list():
+            return [_masked(one, mask) for one in value]
+        case dict():
+            return {name: _masked(one, mask) for name, one in value.items()}
+    return value
+
+
+def _target_json(target: Target) -> dict[str, Any]:
+    match target:
+        case SlackTarget():
+            return {
+                "kind": target.kind,
+                "connection_id": target.connection_id,
+                "channel": target.channel,
+                "thread": target.thread,
+                "username": target.username,
+                "icon_emoji": target.icon_emoji,
+            }
+        case EmailTarget():
+            sender = target.sender
+            return {
+                "kind": target.kind,
+                "connection_id": target.connection_id,
+                "to": [{"email": one.email, "name": one.name} for one in target.to],
+                "sender": None if sender is None else {"email": sender.email, "name": sender.name},
+            }
+    return {"kind": target.kind}
+
+
+def _read_target(stored: Mapping[str, Any]) -> Target:
+    values = {name: value for name, value in stored.items() if name != "kind"}
+    if stored["kind"] == "slack":
+        return SlackTarget(**values)
+    if stored["kind"] == "email":
+        sender = stored["sender"]
+        to = tuple(Address(**one) for one in stored["to"])
+        return EmailTarget(stored["connection_id"], to, None if sender is None else Address(**sender))
+    return PageTarget()
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The service took it and calls it `ref`; `missed` are lines on recipients that it refused beside the others."""
+
+    ref: str
+    missed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It was not sent and never will be as things are. `code` is stable; `mend` what a person can do."""
+
+    code: str
+    reason: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """It was surely not sent, and may be later. `after` in seconds, where the service named a time; `whole` when that
+    time holds for all that goes over the connection."""
+
+    reason: str
+    after: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """It may have been sent, or not: nobody knows."""
+
+    reason: str
+
+
+Outcome: TypeAlias = Sent | Refused | Retry | Uncertain
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """All there is was read, and the message is not among it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Whether it was sent could not be found out; `again` when asking later may tell."""
+
+    reason: str
+    again: bool = False
+
+
+Settlement: TypeAlias = Sent | Absent | Unsettled
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A stored message about to be sent, part by part: `refs` are the parts that are there. `began_at` is when the
+    attempt at the next part began."""
+
+    id: str
+    message: Message
+    created_at: datetime
+    refs: tuple[str, ...] = ()
+    began_at: datetime | None = None
+
+    @property
+    def part(self) -> int:
+        """The number of the part that is next, from 0."""
+        return len(self.refs)
+
+
+class Notifier(Protocol):
+    """One connection that messages leave through."""
+
+    def parts(self, message: Message) -> int:
+        """How many sends the message takes: one, unless the service wants long ones in parts."""
+
+    async def send(self, outgoing: Outgoing) -> Outcome:
+        """Send the next part, once. Never raises for what a network or a service can do."""
+
+    async def settle(self, outgoing: Outgoing) -> Settlement:
+        """Find out whether the next part, whose sending is uncertain, is there."""
