@@ -1,6 +1,7 @@
 """The life of workflows: create, change, enable, disable, archive, apply. One set of checks for every surface."""
 
 import dataclasses
+import json
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -196,9 +197,10 @@ class Workflows:
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
 
 
-def _without_status(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a definition: whether the workflow is enabled is told with it and kept apart."""
-    return {key: value for key, value in document.items() if key != "status"}
+def _without_status(document: Mapping[str, Any]) -> str:
+    """What makes a definition, as text, since to Python `true` equals 1. Whether the workflow is enabled is told in it
+    and kept apart."""
+    return json.dumps({key: value for key, value in document.items() if key != "status"}, sort_keys=True)
 
 
 def _changes(before: WorkflowRow, after: WorkflowRow) -> dict[str, Any]:

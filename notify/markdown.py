@@ -23,7 +23,12 @@ _LINE_OF_RULE = "─" * 12
 # Spans have an end to how far they look for their end, so that no text takes more than linear time.
 _DESTINATION = rf"(?:<[^<>\n]{{1,{LONGEST_ADDRESS}}}>|(?:[^\s()<>]|\([^\s()<>]{{0,200}}\)){{1,{LONGEST_ADDRESS}}})"
 _TITLE = r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?"
-_SPAN = r"(?=\S)(?:.{1,500}?)(?<=\S)"
+_BOTH = r"(?=\S)[^*\n]{1,500}?(?<=\S)"
+_STARS = r"(?=\S)(?:[^*\n]|\*(?!\*(?!\*))){1,500}?(?<=\S)"
+_STAR = r"(?=\S)(?:[^*\n]|\*\*(?=\S)[^*\n]{1,200}(?<=\S)\*\*){1,500}?(?<=\S)"
+_LINES = r"(?=\S)(?:[^_\n]|_(?!_)){1,500}?(?<=\S)"
+_LINE = r"(?=\S)(?:[^_\n]|(?<=\w)_(?=\w)){1,500}?(?<=\S)"
+_WAVES = r"(?=\S)(?:[^~\n]|~(?!~)){1,500}?(?<=\S)"
 _INLINE = re.compile(
     rf"(?P<code>(?<!`)(?P<ticks>`{{1,5}})(?!`)(?P<inner>.{{1,1000}}?)(?<!`)(?P=ticks)(?!`))"
     rf"|(?P<escaped>\\[!-/:-@\[-`{{-~])"
@@ -32,10 +37,10 @@ _INLINE = re.compile(
     rf"|(?P<mention><[@#!][^<>\n]{{1,200}}>)"
     rf"|(?P<url>\b{URL})"
     rf"|(?P<entity>&(?:amp|lt|gt|quot|apos|nbsp|#\d{{1,7}}|#[xX][0-9a-fA-F]{{1,6}});)"
-    rf"|(?P<both>\*\*\*(?P<both_in>{_SPAN})\*\*\*(?!\*))"
-    rf"|(?P<strong>\*\*(?P<stars>{_SPAN})\*\*(?!\*)|(?<!\w)__(?P<lines>{_SPAN})__(?!\w))"
-    rf"|(?P<strike>~~(?P<waves>{_SPAN})~~)"
-    rf"|(?P<emphasis>\*(?!\*)(?P<star>{_SPAN})\*(?!\*)|(?<!\w)_(?!_)(?P<line>{_SPAN})_(?!\w))"
+    rf"|(?P<both>\*\*\*(?P<both_in>{_BOTH})\*\*\*(?!\*))"
+    rf"|(?P<strong>\*\*(?P<stars>{_STARS})\*\*(?!\*)|(?<!\w)__(?P<lines>{_LINES})__(?!\w))"
+    rf"|(?P<strike>~~(?P<waves>{_WAVES})~~)"
+    rf"|(?P<emphasis>\*(?!\*)(?P<star>{_STAR})\*(?!\*)|(?<!\w)_(?!_)(?P<line>{_LINE})_(?!\w))"
     rf"|(?P<letter>[&<>])"
 )
 
@@ -132,7 +137,7 @@ def _inline(text: str, mentions: frozenset[str], *, bold: bool = False) -> str:
         if found["code"] is not None:
             return _code(found["inner"])
         if found["label"] is not None:
-            return _link(found, mentions, bold=bold)
+            return _link(found, bold=bold)
         if found["angle"] is not None:
             return link(found["angle"], escape(found["name"] or ""))
         if found["mention"] is not None:
@@ -153,10 +158,11 @@ def _inline(text: str, mentions: frozenset[str], *, bold: bool = False) -> str:
 def _code(inner: str) -> str:
     spaced = len(inner) > 2 and inner[0] == inner[-1] == " " and inner.strip()
     # Slack ends code at the first backtick: one inside it becomes a letter that looks like it.
-    return f"`{escape(inner[1:-1] if spaced else inner).replace('`', 'ˋ')}`"
+    shown = escape(inner[1:-1] if spaced else inner).replace("`", "\u02cb")
+    return f"`{shown}`"
 
 
-def _link(found: "re.Match[str]", mentions: frozenset[str], *, bold: bool) -> str:
+def _link(found: "re.Match[str]", *, bold: bool) -> str:
     address = html.unescape(found["to"].removeprefix("<").removesuffix(">"))
     # A link inside a link's label would end it.
     label = re.sub(r"[<>]", "", _inline(re.sub(r"https?://", "", found["label"]), frozenset(), bold=bold))

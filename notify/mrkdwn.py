@@ -1,11 +1,10 @@
 """Text that means the same in Slack: `&`, `<` and `>` escaped once, links kept, mentions inert unless they are allowed.
 
-Whoever shows the result must tell Slack to parse nothing by itself (`verbatim`, `parse: none`): then what stands here is
-all that is a link, and a bare @here pings nobody.
+Whoever shows the result must tell Slack to parse nothing by itself (`verbatim`, `parse: none`): then what stands here
+is all that is a link, and a bare @here pings nobody.
 """
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 LONGEST_ADDRESS = 2000
@@ -65,13 +64,13 @@ def from_plain(text: str) -> str:
 def from_mrkdwn(text: str, mentions: frozenset[str] = frozenset()) -> str:
     """Text that is in Slack's notation already: what is escaped in it stays escaped once."""
     parts = _CODE.split(text)
-    outside = [_made_safe(part, _TOKEN, mentions) for part in parts[::2]]
+    outside = [_made_safe(part, mentions) for part in parts[::2]]
     inside = [re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", part) for part in parts[1::2]]
     shown = [part.replace("<", "&lt;").replace(">", "&gt;") for part in inside]
     return "".join(part for pair in zip(outside, [*shown, ""], strict=True) for part in pair)
 
 
-def _made_safe(text: str, tokens: "re.Pattern[str]", mentions: frozenset[str]) -> str:
+def _made_safe(text: str, mentions: frozenset[str]) -> str:
     def one(found: "re.Match[str]") -> str:
         if found["mention"]:
             return found[0] if found["mention"] in mentions else escape(found[0])
@@ -81,11 +80,8 @@ def _made_safe(text: str, tokens: "re.Pattern[str]", mentions: frozenset[str]) -
             return bare_link(found["url"].replace("&amp;", "&"))
         return found[0] if found["entity"] or found["quote"] else _ESCAPED[found["letter"]]
 
-    return tokens.sub(one, text)
+    return _TOKEN.sub(one, text)
 
 
 def _label(label: str | None) -> str:
     return re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", label or "")
-
-
-Inline = Callable[[str], str]

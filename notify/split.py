@@ -39,8 +39,8 @@ def units(text: str) -> int:
 
 
 def split(text: str, limit: int) -> tuple[Piece, ...]:
-    """Pieces whose `text` is at most `limit` long in UTF-16. They end where a paragraph, a line or a word does, and never
-    inside a link, an entity or a character that is made of several."""
+    """Pieces whose `text` is at most `limit` long in UTF-16. They end where a paragraph, a line or a word does, and
+    never inside a link, an entity or a character that is made of several."""
     room = limit - len(_OPEN) - len(_CLOSE)
     whole = _unbroken(text, room // 2)
     pieces: list[Piece] = []

@@ -14,7 +14,7 @@ from loops.agent.guards import Limits
 from loops.agent.journal import Observer
 from loops.agent.tools.finalize import FINALIZE
 from loops.agent.tools.tool import CallContext, Tool, ToolError
-from loops.agent.transcript import NO_CODE, Call, CallResult, storable
+from loops.agent.transcript import NO_CODE, Call, CallResult, storable_value
 from loops.errors import LoopsError, RunFenced
 from loops.event import JsonValue
 
@@ -48,12 +48,18 @@ class Execution:
         for reading, group in groupby(enumerate(calls), key=lambda numbered: self._reads(numbered[1])):
             numbered = list(group)
             if reading:
-                async with asyncio.TaskGroup() as tasks:
-                    for index, call in numbered:
-                        tasks.create_task(self._one(index, call))
+                await self._together(numbered)
             else:
                 for index, call in numbered:
                     await self._one(index, call)
+
+    async def _together(self, numbered: Sequence[tuple[int, Call]]) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for index, call in numbered:
+                    tasks.create_task(self._one(index, call))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
 
     def results(self, calls: Sequence[Call], code: str = "NOT_RUN", words: str = "") -> tuple[CallResult, ...]:
         """One result a call; those that have none are told `code`."""
@@ -155,9 +161,9 @@ def _text(value: JsonValue) -> str:
 
 
 def _failure_text(code: str, message: str, hint: str) -> str:
-    error = {"code": code, "message": message, **({"hint": hint} if hint else {})}
+    error: dict[str, JsonValue] = {"code": code, "message": message, **({"hint": hint} if hint else {})}
     return _dumped({"ok": False, "error": error})
 
 
 def _dumped(value: JsonValue) -> str:
-    return storable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    return json.dumps(storable_value(value), ensure_ascii=False, allow_nan=False)

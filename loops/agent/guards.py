@@ -1,8 +1,8 @@
 """What keeps an agent from running away, judged from its rounds alone.
 
-In this order: a round that was forced and did not end, the clock, a model that gave up, malformed calls, the reserve of
-the clock, the round limit, rounds without a tool call, and the same calls with the same results. Cancelling stands above
-all of them, and is not judged here: it acts inside requests and tools too.
+In this order: a round that was forced and did not end, the clock, a model that gave up, malformed calls, the reserve
+of the clock, the round limit, rounds without a tool call, and the same calls with the same results. Cancelling stands
+above all of them, and is not judged here: it acts inside requests and tools too.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from loops.agent.arguments import read_arguments
 from loops.agent.tools.tool import ToolError
-from loops.agent.transcript import Call, Round
+from loops.agent.transcript import Call, Guard, Round
 
 Ending = Literal[
     "done",
@@ -27,8 +27,6 @@ Ending = Literal[
     "provider_error",
     "cancelled",
 ]
-Guard = Literal["timeout", "max_rounds", "no_tool", "stuck", "budget"]
-
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",
@@ -41,9 +39,10 @@ MALFORMED: frozenset[str] = frozenset(
 )
 """Codes of calls that the model has to write again."""
 
+_HARDLY_ANY = 0.05  # seconds: no request that is worth its cost
 _NUDGE_STUCK = (
-    "The same calls gave the same results {count} times. Do not repeat them: go another way, or call finalize with what "
-    "is known."
+    "The same calls gave the same results {count} times. Do not repeat them: go another way, or call finalize with "
+    "what is known."
 )
 _NUDGE_NO_TOOL = "No tool was called. Go on with a tool, or call finalize when the work is done."
 _NUDGE_CUT = "The answer was cut at the output limit. Write less at once, or call finalize with a shorter report."
@@ -142,7 +141,7 @@ def reason_of(guard: Guard, limits: Limits) -> str:
 def _over(rounds: Sequence[Round], limits: Limits, left: float) -> Stop | None:
     last = rounds[-1]
     if last.guard:
-        return Stop(_as_guard(last.guard), f"{reason_of(_as_guard(last.guard), limits)}; the agent did not finalize")
+        return Stop(last.guard, f"{reason_of(last.guard, limits)}; the agent did not finalize")
     if left <= 0:
         return Stop("timeout", reason_of("timeout", limits))
     if last.reply.finish == "filtered":
@@ -155,13 +154,8 @@ def _over(rounds: Sequence[Round], limits: Limits, left: float) -> Stop | None:
     return None
 
 
-def _as_guard(name: str) -> Guard:
-    guards: tuple[Guard, ...] = ("timeout", "max_rounds", "no_tool", "stuck", "budget")
-    return next(guard for guard in guards if guard == name)
-
-
 def _tripped(rounds: Sequence[Round], limits: Limits, left: float) -> Guard | None:
-    if left <= limits.kept_back:
+    if left <= limits.kept_back + _HARDLY_ANY or rounds[-1].reply.finish == "expired":
         return "timeout"
     if len(rounds) >= limits.max_rounds:
         return "max_rounds"

@@ -16,6 +16,9 @@ from loops.event import JsonValue
 Finish = Literal["stop", "tool_calls", "length", "filtered", "error", "expired", "cancelled"]
 """Why a reply ended. `expired` and `cancelled` are ours: the clock ran out or somebody cancelled while it came."""
 
+Guard = Literal["timeout", "max_rounds", "no_tool", "stuck", "budget"]
+"""What ends an agent that does not end by itself."""
+
 NO_CODE = ""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -125,7 +128,7 @@ class Round:
     results: tuple[CallResult, ...] = ()
     seconds: float = 0.0
     notice: str = ""
-    guard: str = ""
+    guard: Guard | None = None
     requests: int = 1
     cost: Decimal | None = None
     elided: bool = False

@@ -266,6 +266,48 @@ class Lease(SQLModel, table=True):
     expires_at: datetime = _instant()
 
 
+class OutboxMessage(SQLModel, table=True):
+    """A message that leaves, stored before it is sent. `key` is its sender's: the same key is the same message.
+
+    `due_at` is when somebody has to look at the row again: to send it, to settle what is uncertain, or to find out that
+    whoever was sending it has died; null when nothing is left to do. `version` counts the changes of the row, and each
+    change names the one before it. `refs` are the parts that are there, as the service calls them.
+    """
+
+    __tablename__ = "loops_outbox"
+    __table_args__ = (
+        sa.UniqueConstraint("project_id", "key"),
+        sa.Index(
+            "loops_outbox_due",
+            "due_at",
+            sqlite_where=sa.text("due_at IS NOT NULL"),
+            postgresql_where=sa.text("due_at IS NOT NULL"),
+        ),
+        sa.Index("loops_outbox_recent", "project_id", "created_at"),
+    )
+    id: str = Field(primary_key=True)
+    project_id: str
+    key: str
+    run_id: str | None = Field(default=None, index=True)
+    step_id: str | None = None
+    kind: str
+    connection_id: int | None = None
+    message: dict[str, Any] = _json(nullable=False)
+    status: str
+    version: int = 0
+    attempts: int = 0
+    parts: int = 0
+    refs: list[Any] = _json(nullable=False)
+    missed: list[Any] = _json(nullable=False)
+    code: str = ""
+    reason: str = ""
+    mend: str = ""
+    began_at: datetime | None = _instant(nullable=True)
+    due_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = _instant()
+    updated_at: datetime = _instant()
+
+
 metadata = SQLModel.metadata
 
 
@@ -286,3 +328,4 @@ claims = _core(Claim)
 runs = _core(Run)
 run_steps = _core(RunStep)
 leases = _core(Lease)
+outbox = _core(OutboxMessage)

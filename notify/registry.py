@@ -1,0 +1,89 @@
+"""Which connection a message leaves through: one line a kind of target."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parseaddr
+from typing import Protocol
+
+from loops.connections.book import ConnectionBook, OpenConnection
+from loops.connections.kinds import SMTP_PORTS
+from loops.errors import NotFound
+from notify.email import EmailNotifier, Security, Server
+from notify.message import Address, Notifier, Target
+from notify.slack import SLACK, SlackNotifier
+
+
+@dataclass(frozen=True, slots=True)
+class Unconnected:
+    """There is no way to send; the message is shown on the page instead."""
+
+    reason: str
+    mend: str = ""
+
+
+class Notifiers(Protocol):
+    """Finds who sends. Raises LoopsError when that cannot be told now."""
+
+    async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
+        """The notifier for a target of a project."""
+
+
+def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:
+    """Posts as the bot of a Slack connection."""
+    token = connection.secrets.get("bot_token")
+    if not token:
+        mend = f"loops integrations update {connection.id} --set bot_token=…"
+        return Unconnected(f"the Slack connection {connection.name!r} has no bot_token", mend)
+    return SlackNotifier(token, base_url=str(connection.config.get("api_base_url") or SLACK))
+
+
+def email_notifier(connection: OpenConnection) -> Notifier:
+    """Sends through the mail server of an smtp connection, from its address."""
+    config = connection.config
+    security = _security(str(config.get("security") or "starttls"))
+    server = Server(
+        host=str(config["host"]),
+        port=int(config.get("port") or SMTP_PORTS[security]),
+        security=security,
+        username=str(config.get("username") or ""),
+        password=connection.secrets.get("password", ""),
+    )
+    name, address = parseaddr(str(config["from"]))
+    return EmailNotifier(server, Address(address, name))
+
+
+def _security(stored: str) -> Security:
+    return "tls" if stored == "tls" else "none" if stored == "none" else "starttls"
+
+
+MAKERS: Mapping[str, tuple[str, Callable[[OpenConnection], Notifier | Unconnected]]] = {
+    "slack": ("slack", slack_notifier),
+    "email": ("smtp", email_notifier),
+}
+"""The kind of connection that a kind of target asks for, and what makes a notifier of it."""
+
+
+class ConnectedNotifiers:
+    """Notifiers over the stored connections, made anew when those change."""
+
+    def __init__(self, book: ConnectionBook) -> None:
+        self._book = book
+        self._made: dict[int, tuple[OpenConnection, Notifier | Unconnected]] = {}
+
+    async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
+        """See Notifiers.of."""
+        if target.connection_id is None or target.kind not in MAKERS:
+            return Unconnected("it has no connection")
+        kind, make = MAKERS[target.kind]
+        try:
+            opened = await self._book.get(target.connection_id, kind)
+        except NotFound as error:
+            return Unconnected(error.message, error.hint)
+        if opened.project_id != project_id:
+            return Unconnected(f"there is no {kind} connection {opened.id}", "see: loops integrations list")
+        known = self._made.get(opened.id)
+        if known is not None and known[0] is opened:
+            return known[1]
+        notifier = make(opened)
+        self._made[opened.id] = (opened, notifier)
+        return notifier

@@ -1,0 +1,240 @@
+"""Slack through slack-sdk: posts part by part, and reads a channel back to settle what is uncertain.
+
+No call is repeated by the library: its default is to send again after a lost connection, which may post twice.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from notify.message import (
+    Absent,
+    Message,
+    Outcome,
+    Outgoing,
+    Refused,
+    Retry,
+    Sent,
+    Settlement,
+    SlackTarget,
+    Uncertain,
+    Unsettled,
+)
+from notify.slack_blocks import Part, faults, parts
+from notify.slack_errors import RETRIED, Answer, outcome_of, refusal
+
+SLACK = "https://slack.com/api/"
+EVENT_TYPE = "loops_message"
+SECONDS = 10.0
+CONNECT_SECONDS = 5.0
+_CUSTOM = "chat:write.customize"
+_PAGE = 200
+_MOST_PAGES = 10
+# Slack's clock and ours may differ: what was posted a little before the attempt is looked at too.
+_CLOCKS = timedelta(minutes=2)
+_WRITES = frozenset({"chat.postMessage", "conversations.open"})
+_IDS = "CDG"
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+
+
+class SlackNotifier:
+    """One workspace's bot. `base_url` is for Slack's doubles and proxies."""
+
+    def __init__(self, token: str, *, base_url: str = SLACK, seconds: float = SECONDS) -> None:
+        self._token = token
+        self._base_url = base_url
+        self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+
+    def parts(self, message: Message) -> int:
+        """See Notifier.parts."""
+        return max(1, len(parts(message)))
+
+    async def send(self, outgoing: Outgoing) -> Outcome:
+        """See Notifier.send. Parts after the first go into the thread of the first, unless the message is in one."""
+        target = outgoing.message.target
+        if not isinstance(target, SlackTarget):
+            raise TypeError(f"Slack cannot send to {target!r}")
+        fault = faults(outgoing.message.blocks)
+        if fault:
+            return Refused("invalid_blocks", fault, "hold the blocks against Slack's Block Kit Builder")
+        made = parts(outgoing.message)
+        if outgoing.part >= len(made):
+            return Refused("no_text", "the message is empty", "give it a text")
+        asked = _request(outgoing, target, made[outgoing.part])
+        outcome = await self._post(asked, target.channel)
+        if isinstance(outcome, Refused) and outcome.code == "missing_scope" and _CUSTOM in outcome.reason:
+            # Only the name and icon lack their scope, and Slack has posted nothing: better plain than not at all.
+            plain = {name: value for name, value in asked.items() if name not in {"username", "icon_emoji"}}
+            return await self._post(plain, target.channel) if plain != asked else outcome
+        return outcome
+
+    async def _post(self, asked: Mapping[str, Any], channel: str) -> Outcome:
+        try:
+            async with self._client() as client:
+                answer = await self._call(client, "chat.postMessage", asked)
+        except _NOT_SENT as error:
+            return Retry(f"Slack cannot be reached: {error}")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return Uncertain(f"the connection to Slack was lost while it took the message: {_told(error)}")
+        if answer.body.get("ok") is True:
+            return Sent(str(answer.body.get("ts") or ""))
+        return outcome_of(answer, channel)
+
+    async def settle(self, outgoing: Outgoing) -> Settlement:
+        """See Notifier.settle: reads what was posted since the attempt began, and looks for our mark."""
+        target = outgoing.message.target
+        if not isinstance(target, SlackTarget) or outgoing.began_at is None:
+            raise TypeError(f"there is nothing to settle in {outgoing!r}")
+        try:
+            async with self._client() as client:
+                channel = await self._channel_id(client, target.channel)
+                if isinstance(channel, Unsettled):
+                    return channel
+                return await self._look(client, channel, outgoing, outgoing.began_at)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return Unsettled(f"Slack cannot be reached to look for the message: {_told(error)}", again=True)
+
+    async def _look(self, client: AsyncWebClient, channel: str, outgoing: Outgoing, since: datetime) -> Settlement:
+        thread = _thread(outgoing)
+        method = "conversations.replies" if thread else "conversations.history"
+        asked: dict[str, Any] = {
+            "channel": channel,
+            "oldest": f"{(since - _CLOCKS).timestamp():.6f}",
+            "limit": _PAGE,
+            "include_all_metadata": True,
+        }
+        if thread:
+            asked["ts"] = thread
+        for _page in range(_MOST_PAGES):
+            answer = await self._call(client, method, asked)
+            if answer.body.get("ok") is not True:
+                return _unread(answer, target=channel)
+            for posted in answer.body.get("messages") or []:
+                if _is_ours(posted, outgoing):
+                    return Sent(str(posted.get("ts") or ""))
+            cursor = (answer.body.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                return Absent()
+            asked["cursor"] = cursor
+        return Unsettled(
+            f"more than {_PAGE * _MOST_PAGES} messages were posted since: the message was not found in them"
+        )
+
+    async def _channel_id(self, client: AsyncWebClient, channel: str) -> str | Unsettled:
+        if channel[:1] in _IDS and channel.isalnum() and channel.isupper():
+            return channel
+        if channel[:1] in "UW" and channel.isalnum() and channel.isupper():
+            answer = await self._call(client, "conversations.open", {"users": channel})
+            if answer.body.get("ok") is not True:
+                return _unread(answer, target=channel)
+            return str((answer.body.get("channel") or {}).get("id") or "")
+        return await self._named(client, channel.removeprefix("#"))
+
+    async def _named(self, client: AsyncWebClient, name: str) -> str | Unsettled:
+        asked: dict[str, Any] = {"types": "public_channel,private_channel", "limit": 1000, "exclude_archived": True}
+        for _page in range(_MOST_PAGES):
+            answer = await self._call(client, "conversations.list", asked)
+            if answer.body.get("ok") is not True:
+                return _unread(answer, target=f"#{name}")
+            for channel in answer.body.get("channels") or []:
+                if channel.get("name") == name:
+                    return str(channel.get("id"))
+            cursor = (answer.body.get("response_metadata") or {}).get("next_cursor")
+            if not cursor:
+                break
+            asked["cursor"] = cursor
+        return Unsettled(f"there is no channel named #{name} to look for the message in; name channels by id")
+
+    async def check_channel(self, channel: str) -> Refused | None:
+        """Why a post to this channel would be refused, as far as Slack tells before; None when nothing speaks against
+        it, or when Slack does not tell (no scope to look, not reached)."""
+        try:
+            async with self._client() as client:
+                answer = await self._call(client, "conversations.info", {"channel": channel})
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return None
+        found = answer.body.get("channel") or {}
+        if answer.body.get("ok") is not True:
+            silent = answer.code in {"", "missing_scope", *RETRIED}
+            return None if silent else refusal(answer, channel)
+        for speaks_against, code in ((found.get("is_archived"), "is_archived"), (_is_outside(found), "not_in_channel")):
+            if speaks_against:
+                return refusal(Answer(answer.status, answer.headers, {"error": code}), channel)
+        return None
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[AsyncWebClient]:
+        async with aiohttp.ClientSession(timeout=self._timeout) as session:
+            yield AsyncWebClient(self._token, self._base_url, session=session, retry_handlers=[])
+
+    async def _call(self, client: AsyncWebClient, method: str, asked: Mapping[str, Any]) -> Answer:
+        try:
+            if method in _WRITES:
+                came = await client.api_call(method, json=dict(asked))
+            else:
+                came = await client.api_call(method, http_verb="GET", params=dict(asked))
+        except SlackApiError as error:
+            return _answer(error.response)
+        except (SlackClientError, AttributeError, ValueError):
+            return Answer(200, {}, {})  # an answer with status 200 that is no JSON object
+        return _answer(came)
+
+
+def _answer(came: AsyncSlackResponse | aiohttp.ClientResponse) -> Answer:
+    if isinstance(came, aiohttp.ClientResponse):  # whose body was no JSON
+        return Answer(came.status, dict(came.headers), {})
+    return Answer(came.status_code, dict(came.headers), came.data if isinstance(came.data, dict) else {})
+
+
+def _request(outgoing: Outgoing, target: SlackTarget, part: Part) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "channel": target.channel,
+        "text": part.text,
+        "blocks": list(part.blocks),
+        "metadata": {
+            "event_type": EVENT_TYPE,
+            "event_payload": {"outbox_id": outgoing.id, "part": outgoing.part},
+        },
+        "parse": "none",
+        "link_names": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+    chosen = {"thread_ts": _thread(outgoing), "username": target.username, "icon_emoji": target.icon_emoji}
+    return asked | {name: value for name, value in chosen.items() if value}
+
+
+def _thread(outgoing: Outgoing) -> str:
+    target = outgoing.message.target
+    given = target.thread if isinstance(target, SlackTarget) else ""
+    return given or (outgoing.refs[0] if outgoing.refs else "")
+
+
+def _is_ours(posted: Any, outgoing: Outgoing) -> bool:  # noqa: ANN401 - foreign JSON
+    metadata = posted.get("metadata") if isinstance(posted, dict) else None
+    payload = metadata.get("event_payload") if isinstance(metadata, dict) else None
+    if not isinstance(payload, dict):
+        return False
+    # A person may copy the mark of another message into one of their own only with an app; its author is an app too.
+    return payload.get("outbox_id") == outgoing.id and payload.get("part") == outgoing.part
+
+
+def _is_outside(channel: Mapping[str, Any]) -> bool:
+    return channel.get("is_member") is False and not channel.get("is_im")
+
+
+def _unread(answer: Answer, *, target: str) -> Unsettled:
+    came = outcome_of(answer, target)
+    if isinstance(came, Refused):
+        return Unsettled(f"Slack does not let the app look for the message: {came.reason}")
+    return Unsettled(f"Slack cannot be asked now: {came.reason}", again=True)
+
+
+def _told(error: BaseException) -> str:
+    return str(error) or type(error).__name__

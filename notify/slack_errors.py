@@ -1,0 +1,111 @@
+"""What Slack's refusals mean: for good, for now, or nobody knows; and what mends them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from notify.message import Refused, Retry, Uncertain
+
+_ANEW = "put the app's present bot token into the Slack connection: install the app anew on its page, then copy it"
+_SHORTER = "shorten the text or the blocks"
+_POLICY = "ask an admin of the workspace to let the app post there, or name another channel"
+_TARGET = "name the channel by its id (open its details in Slack: the id stands at the end), in this workspace"
+
+MENDS: Mapping[str, str] = {
+    "not_in_channel": "invite the app: /invite @its-name in {channel}",
+    "channel_not_found": f"{_TARGET}; to a private channel the app must be invited",
+    "is_archived": "unarchive {channel}, or name another channel",
+    "missing_scope": "add the scope {needed} under OAuth & Permissions, then install the app anew: it has {provided}",
+    "not_authed": _ANEW,
+    "invalid_auth": _ANEW,
+    "account_inactive": _ANEW,
+    "token_revoked": _ANEW,
+    "token_expired": _ANEW,
+    "not_allowed_token_type": "use a bot token, which begins with xoxb-",
+    "no_permission": _ANEW,
+    "org_login_required": _POLICY,
+    "ekm_access_denied": _POLICY,
+    "access_denied": _POLICY,
+    "team_access_not_granted": "install the app in this workspace",
+    "restricted_action": _POLICY,
+    "restricted_action_read_only_channel": _POLICY,
+    "restricted_action_thread_only_channel": "this channel takes replies only: set thread_ts",
+    "restricted_action_non_threadable_channel": "this channel takes no replies: leave thread_ts out",
+    "restricted_action_thread_locked": "the thread is locked: post to the channel or another thread",
+    "cannot_reply_to_message": "thread_ts must be the ts of a message that can be answered",
+    "thread_not_found": "thread_ts must be the ts of a message in {channel}",
+    "message_not_found": "thread_ts must be the ts of a message in {channel}",
+    "invalid_thread_ts": "thread_ts must be the ts of a message, such as 1751800000.000100",
+    "msg_too_long": _SHORTER,
+    "msg_blocks_too_long": _SHORTER,
+    "invalid_blocks": "hold the blocks against Slack's Block Kit Builder",
+    "invalid_blocks_format": "blocks must be a list of objects",
+    "no_text": "give the message a text",
+    "message_limit_exceeded": "the workspace has reached its plan's limit of messages",
+    "messages_tab_disabled": "switch on the messages tab under App Home",
+    "cannot_dm_bot": "name a person or a channel, no bot",
+    "user_not_found": "name a person of this workspace by user id",
+}
+RETRIED = frozenset({"ratelimited", "rate_limited", "service_unavailable", "team_added_to_org", "accesslimited"})
+# "It's possible some aspect of the operation succeeded" is Slack's own word on the first two.
+UNCERTAIN = frozenset({"fatal_error", "internal_error", "request_timeout"})
+_LIMITED = 429
+_OK = 200
+_SERVER = 500
+_LONGEST_WAIT = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a call that is not ok: `body` parsed, empty where it was no JSON object."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+
+    @property
+    def code(self) -> str:
+        """Slack's own word for it, empty if there is none."""
+        return str(self.body.get("error") or "")
+
+    @property
+    def needed(self) -> str:
+        """The scopes that the call asks for, as Slack lists them."""
+        return str(self.body.get("needed") or "")
+
+
+def outcome_of(answer: Answer, channel: str) -> Refused | Retry | Uncertain:
+    """What an answer that is not ok makes of the message."""
+    if answer.status == _LIMITED or answer.code in {"ratelimited", "rate_limited"}:
+        return Retry("Slack asks for fewer messages", after=retry_after(answer.headers), whole=True)
+    if answer.code in RETRIED:
+        return Retry(f"Slack cannot take messages now: {answer.code}")
+    if answer.code in UNCERTAIN or not answer.code:
+        told = answer.code or "no answer of Slack's API"
+        if not answer.code and _OK < answer.status < _SERVER:
+            return Refused("no_slack", f"what answers is not Slack: status {answer.status}", "check api_base_url")
+        return Uncertain(f"Slack failed while it took the message: {told}, status {answer.status}")
+    return refusal(answer, channel)
+
+
+def refusal(answer: Answer, channel: str) -> Refused:
+    """An `ok: false` that stays one."""
+    provided = str(answer.body.get("provided") or "none")
+    mend = MENDS.get(answer.code, "")
+    if not mend and answer.code.startswith("restricted_action"):
+        mend = _POLICY
+    told = mend.format(channel=channel, needed=answer.needed or "that it lacks", provided=provided)
+    reason = f"Slack refuses the message to {channel}: {answer.code}"
+    if answer.code == "missing_scope":
+        reason += f", needed {answer.needed or 'unknown'}, provided {provided}"
+    details = answer.body.get("response_metadata")
+    messages = details.get("messages") if isinstance(details, Mapping) else None
+    if isinstance(messages, list) and messages:
+        reason += f" ({'; '.join(str(one) for one in messages[:3])[:300]})"
+    return Refused(answer.code, reason, told)
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds that Slack asks to wait; a second where it does not say."""
+    told = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
+    return min(float(told), _LONGEST_WAIT) if told.isascii() and told.isdigit() else 1.0
