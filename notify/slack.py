@@ -181,6 +181,8 @@ class SlackNotifier:
                 came = await client.api_call(method, http_verb="GET", params=dict(asked))
         except SlackApiError as error:
             return _answer(error.response)
+        except aiohttp.InvalidURL:
+            raise
         except (SlackClientError, AttributeError, ValueError):
             return Answer(200, {}, {})  # an answer with status 200 that is no JSON object
         return _answer(came)

@@ -32,7 +32,7 @@ _FLAGS = (
     "--remote-debugging-port=0",
     "--window-size=1280,900",
 )
-_PATIENCE = 20.0
+_PATIENCE = 40.0
 
 
 def find_chromium() -> str | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 import httpx2
 from pydantic_ai import exceptions as foreign
@@ -116,14 +117,15 @@ class ProviderModel:
             # Anthropic refuses a forced tool while it thinks.
             given["thinking"] = _effort(settings.effort)
         if self._access.speaks == "anthropic":
-            return AnthropicModelSettings(
-                **given,
-                anthropic_cache_tool_definitions=True,
-                anthropic_cache_instructions=True,
-                anthropic_cache_messages=True,
-            )
+            cached: AnthropicModelSettings = {
+                "anthropic_cache_tool_definitions": True,
+                "anthropic_cache_instructions": True,
+                "anthropic_cache_messages": True,
+            }
+            return cast("ForeignSettings", {**given, **cached})
         if settings.cache_key is not None and self._access.base_url is None:
-            return OpenAIChatModelSettings(**given, openai_prompt_cache_key=settings.cache_key)
+            keyed: OpenAIChatModelSettings = {"openai_prompt_cache_key": settings.cache_key}
+            return cast("ForeignSettings", {**given, **keyed})
         return given
 
     def _told(self, error: foreign.ModelAPIError | foreign.UnexpectedModelBehavior) -> ModelError:

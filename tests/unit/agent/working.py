@@ -11,7 +11,7 @@ from loops.agent.guards import Limits
 from loops.agent.interruption import Abort
 from loops.agent.journal import Journal, MemoryJournal
 from loops.agent.loop import Agent
-from loops.agent.model import Model, ToolSpec
+from loops.agent.model import Model, ModelError, ToolSpec
 from loops.agent.models.scripted import Script, ScriptedCall, ScriptedModel, ScriptedTurn
 from loops.agent.result import AgentResult
 from loops.agent.tools import Resources, toolbox
@@ -75,8 +75,8 @@ def call(name: str, arguments: Mapping[str, Any] | str | None = None) -> Scripte
     return ScriptedCall(name, {} if arguments is None else arguments)
 
 
-def ends(message: str = "All done.", **more: Any) -> ScriptedTurn:
-    return says("", call("finalize", {"final_message": message, **more}))
+def ends(message: str = "All done.", fails: Sequence[ModelError] = (), **more: Any) -> ScriptedTurn:
+    return says("", call("finalize", {"final_message": message, **more}), fails=tuple(fails))
 
 
 async def no_wait(_seconds: float) -> None:

@@ -1,0 +1,160 @@
+"""Servers on loopback that speak OpenAI's chat completions and Anthropic's messages, streaming, and note what came."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+Protocol = Literal["openai", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `arguments` are sent as they are, in two pieces. `status` other than 200 fails with `body`.
+
+    `hangs` stops after the text until the client goes; `breaks_off` ends the stream without saying why.
+    """
+
+    text: str = ""
+    calls: Sequence[tuple[str, str]] = ()
+    thought: str = ""
+    cut: bool = False
+    input: int = 100
+    output: int = 20
+    cached: int = 0
+    status: int = 200
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hangs: bool = False
+    breaks_off: bool = False
+
+
+class ModelServer:
+    """Gives its answers in turn, the last one for ever."""
+
+    def __init__(self, protocol: Protocol, answers: Sequence[Answer]) -> None:
+        self.protocol = protocol
+        self.answers = list(answers)
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[Mapping[str, str]] = []
+        self.begun = asyncio.Event()
+        self.left = asyncio.Event()
+        self.base_url = ""
+
+    def app(self) -> web.Application:
+        """The application; handlers are cancelled when their client goes."""
+        app = web.Application()
+        path = "/v1/chat/completions" if self.protocol == "openai" else "/v1/messages"
+        app.router.add_post(path, self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(await request.json())
+        self.headers.append(request.headers)
+        answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        if answer.status != 200:
+            return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        speak = _openai if self.protocol == "openai" else _anthropic
+        try:
+            for line in speak(answer):
+                await response.write(line)
+            self.begun.set()
+            if answer.hangs:
+                await asyncio.sleep(60)
+        except (asyncio.CancelledError, ConnectionResetError):
+            self.left.set()
+            raise
+        await response.write_eof()
+        return response
+
+
+@asynccontextmanager
+async def serving(protocol: Protocol, *answers: Answer) -> AsyncIterator[ModelServer]:
+    """The server, reachable at its `base_url`."""
+    double = ModelServer(protocol, answers)
+    server = TestServer(double.app())
+    await server.start_server(handler_cancellation=True)
+    address = str(server.make_url("/")).rstrip("/")
+    double.base_url = f"{address}/v1" if protocol == "openai" else address
+    try:
+        yield double
+    finally:
+        await server.close()
+
+
+def _halves(text: str) -> list[str]:
+    middle = len(text) // 2
+    return [piece for piece in (text[:middle], text[middle:]) if piece]
+
+
+def _openai(answer: Answer) -> list[bytes]:
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+
+    chunks = [chunk({"role": "assistant", "content": ""})]
+    chunks += [chunk({"content": piece}) for piece in _halves(answer.text)]
+    if answer.hangs or answer.breaks_off:
+        return [_event(one) for one in chunks]
+    for index, (name, arguments) in enumerate(answer.calls):
+        opening = {"index": index, "id": f"call_{index}", "type": "function"}
+        chunks.append(chunk({"tool_calls": [{**opening, "function": {"name": name, "arguments": ""}}]}))
+        for piece in _halves(arguments):
+            chunks.append(chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+    chunks.append(chunk({}, "length" if answer.cut else "tool_calls" if answer.calls else "stop"))
+    usage = {
+        "prompt_tokens": answer.input,
+        "completion_tokens": answer.output,
+        "total_tokens": answer.input + answer.output,
+        "prompt_tokens_details": {"cached_tokens": answer.cached},
+    }
+    chunks.append({**chunk({}), "choices": [], "usage": usage})
+    return [*(_event(one) for one in chunks), b"data: [DONE]\n\n"]
+
+
+def _anthropic(answer: Answer) -> list[bytes]:
+    usage = {
+        "input_tokens": answer.input - answer.cached,
+        "output_tokens": 1,
+        "cache_read_input_tokens": answer.cached,
+        "cache_creation_input_tokens": 0,
+    }
+    message = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    ]
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if answer.thought:
+        signed = {"type": "signature_delta", "signature": "c2lnbmVk"}
+        thinking = {"type": "thinking_delta", "thinking": answer.thought}
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [thinking, signed]))
+    if answer.text:
+        deltas = [{"type": "text_delta", "text": piece} for piece in _halves(answer.text)]
+        blocks.append(({"type": "text", "text": ""}, deltas))
+    if not (answer.hangs or answer.breaks_off):
+        for index, (name, arguments) in enumerate(answer.calls):
+            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in _halves(arguments)]
+            blocks.append(({"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}, deltas))
+    for index, (block, deltas) in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        if not (answer.hangs or answer.breaks_off):
+            events.append({"type": "content_block_stop", "index": index})
+    if not (answer.hangs or answer.breaks_off):
+        stop = "max_tokens" if answer.cut else "tool_use" if answer.calls else "end_turn"
+        delta = {"stop_reason": stop, "stop_sequence": None}
+        events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.output}})
+        events.append({"type": "message_stop"})
+    return [_event(one, one["type"]) for one in events]
+
+
+def _event(content: Mapping[str, Any], name: str = "") -> bytes:
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(content)}\n\n".encode()

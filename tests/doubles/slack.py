@@ -1,0 +1,181 @@
+"""A Slack Web API on loopback, as strict as Slack is about what our notifier sends, and as unkind as a test asks."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+TOKEN = "xoxb-1-2-abcdef"
+_LONGEST_SECTION = 3000
+_MOST_BLOCKS = 50
+_LONGEST_TEXT = 40_000
+
+
+class SlackDouble:
+    """Channels with what was posted to them. `faults` are taken one a call of chat.postMessage, None for none."""
+
+    def __init__(self) -> None:
+        self.posted: dict[str, list[dict[str, Any]]] = {"C1": [], "C2": []}
+        self.names = {"C1": "general", "C2": "alerts"}
+        self.infos: dict[str, dict[str, Any]] = {"C1": {"is_member": True}, "C2": {"is_member": False}}
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.faults: list[Callable[[web.Request], Any] | None] = []
+        self.read_fault: dict[str, Any] | None = None
+        self.page = 100
+        self.url = ""
+        self._ts = itertools.count(1)
+
+    def texts(self, channel: str = "C1") -> list[str]:
+        """The text of each message, its sections joined."""
+        return ["\n".join(_sections(one)) for one in self.posted[channel]]
+
+    def post(self, channel: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Somebody posts a message."""
+        message = {**asked, "ts": f"{time.time():.0f}.{next(self._ts):06d}"}
+        self.posted[channel].append(message)
+        return message
+
+    async def post_message(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        self.calls.append(("chat.postMessage", asked))
+        refusal = self._refusal(request, asked)
+        if refusal is not None:
+            return web.json_response({"ok": False, **refusal})
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            answer = await fault(request)
+            if isinstance(answer, web.StreamResponse):
+                return answer
+        message = self.post(asked["channel"], asked)
+        if fault is not None and answer == "lose the answer":
+            _lose(request)
+        return web.json_response({"ok": True, "channel": asked["channel"], "ts": message["ts"], "message": message})
+
+    def _refusal(self, request: web.Request, asked: dict[str, Any]) -> dict[str, Any] | None:
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return {"error": "invalid_auth"}
+        if asked.get("channel") not in self.posted:
+            return {"error": "channel_not_found"}
+        if len(asked["blocks"]) > _MOST_BLOCKS or any(len(text) > _LONGEST_SECTION for text in _sections(asked)):
+            return {"error": "invalid_blocks"}
+        if any(not text.strip() for text in _sections(asked)):
+            return {"error": "invalid_blocks"}
+        if len(asked["text"]) > _LONGEST_TEXT:
+            return {"error": "msg_too_long"}
+        metadata = asked["metadata"]
+        if not metadata["event_type"].replace("_", "").isalnum() or not isinstance(metadata["event_payload"], dict):
+            return {"error": "invalid_metadata_format"}
+        return None
+
+    async def history(self, request: web.Request) -> web.Response:
+        return self._read("conversations.history", request, lambda one: "thread_ts" not in one)
+
+    async def replies(self, request: web.Request) -> web.Response:
+        thread = request.query["ts"]
+        return self._read("conversations.replies", request, lambda one: thread in (one.get("thread_ts"), one["ts"]))
+
+    def _read(self, method: str, request: web.Request, wanted: Callable[[dict[str, Any]], bool]) -> web.Response:
+        self.calls.append((method, dict(request.query)))
+        if self.read_fault is not None:
+            return web.json_response({"ok": False, **self.read_fault})
+        if request.query["channel"] not in self.posted:
+            return web.json_response({"ok": False, "error": "channel_not_found"})
+        found = [one for one in self.posted[request.query["channel"]] if wanted(one)][::-1]
+        found = [one for one in found if float(one["ts"]) >= float(request.query.get("oldest", 0))]
+        if request.query.get("include_all_metadata") != "1":
+            found = [{name: value for name, value in one.items() if name != "metadata"} for one in found]
+        start = int(request.query.get("cursor") or 0)
+        rest = str(start + self.page) if len(found) > start + self.page else ""
+        page = found[start : start + self.page]
+        return web.json_response({"ok": True, "messages": page, "response_metadata": {"next_cursor": rest}})
+
+    async def info(self, request: web.Request) -> web.Response:
+        channel = request.query["channel"]
+        if channel not in self.infos:
+            return web.json_response({"ok": False, "error": "channel_not_found"})
+        return web.json_response({"ok": True, "channel": {"id": channel, **self.infos[channel]}})
+
+    async def channels(self, request: web.Request) -> web.Response:
+        listed = [{"id": key, "name": name} for key, name in self.names.items()]
+        return web.json_response({"ok": True, "channels": listed})
+
+
+def _sections(asked: dict[str, Any]) -> list[str]:
+    return [block["text"]["text"] for block in asked["blocks"] if block["type"] == "section"]
+
+
+def _lose(request: web.Request) -> None:
+    assert request.transport is not None
+    request.transport.abort()
+
+
+def says(**body: Any) -> Callable[[web.Request], Any]:
+    """Refuses with `ok: false`."""
+
+    async def fault(_request: web.Request) -> web.Response:
+        return web.json_response({"ok": False, **body})
+
+    return fault
+
+
+def answers(status: int, text: str = "", **headers: str) -> Callable[[web.Request], Any]:
+    """Answers as no API does: what a gateway before it says."""
+
+    async def fault(_request: web.Request) -> web.Response:
+        return web.Response(status=status, text=text, headers=headers)
+
+    return fault
+
+
+def limited(seconds: int) -> Callable[[web.Request], Any]:
+    """Asks for patience."""
+
+    async def fault(_request: web.Request) -> web.Response:
+        answer = {"ok": False, "error": "ratelimited"}
+        return web.json_response(answer, status=429, headers={"Retry-After": str(seconds)})
+
+    return fault
+
+
+async def loses_the_answer(_request: web.Request) -> str:
+    """Posts, then drops the connection."""
+    return "lose the answer"
+
+
+async def loses_the_request(request: web.Request) -> web.Response:
+    """Drops the connection and posts nothing."""
+    _lose(request)
+    return web.Response()
+
+
+def sleeps(seconds: float) -> Callable[[web.Request], Any]:
+    """Posts nothing for a while, and the answer comes when nobody waits for it any more."""
+
+    async def fault(_request: web.Request) -> None:
+        await asyncio.sleep(seconds)
+
+    return fault
+
+
+@asynccontextmanager
+async def slack() -> AsyncIterator[SlackDouble]:
+    """A Slack with the channels C1 (general) and C2 (alerts)."""
+    double = SlackDouble()
+    application = web.Application()
+    application.add_routes(
+        [
+            web.post("/api/chat.postMessage", double.post_message),
+            web.get("/api/conversations.history", double.history),
+            web.get("/api/conversations.replies", double.replies),
+            web.get("/api/conversations.info", double.info),
+            web.get("/api/conversations.list", double.channels),
+        ]
+    )
+    async with TestServer(application) as server:
+        double.url = str(server.make_url("/api"))
+        yield double
