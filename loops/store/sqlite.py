@@ -19,6 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
+from loops.store.checkpoint import Checkpointer
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
 from loops.threads import off_loop
@@ -68,7 +69,8 @@ def connect(
             f"busy_timeout={BUSY_TIMEOUT_MS}",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
-            "wal_autocheckpoint=4000",
+            "wal_autocheckpoint=0",  # see loops.store.checkpoint
+            "cache_size=-65536",
             f"query_only={'ON' if begin == 'DEFERRED' else 'OFF'}",
         ):
             raw.execute(f"PRAGMA {pragma}").close()
@@ -99,6 +101,7 @@ class SqliteWriter:
         self._connection: sa.Connection | None = None
         self._packing = Packing()
         self._lane = Lane("loops-writer", self._transact, close=self._close)
+        self._checkpointer = Checkpointer(prepare_file(url))
         self.transactions = 0
 
     @property
@@ -117,6 +120,7 @@ class SqliteWriter:
     async def aclose(self) -> None:
         """Finish what waits and close the connection."""
         await self._lane.aclose()
+        await off_loop(self._checkpointer.close)
 
     def _close(self) -> None:
         if self._connection is not None:

