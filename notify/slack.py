@@ -40,7 +40,7 @@ _MOST_PAGES = 10
 _CLOCKS = timedelta(minutes=2)
 _WRITES = frozenset({"chat.postMessage", "conversations.open"})
 _IDS = "CDG"
-_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class SlackNotifier:
@@ -181,8 +181,6 @@ class SlackNotifier:
                 came = await client.api_call(method, http_verb="GET", params=dict(asked))
         except SlackApiError as error:
             return _answer(error.response)
-        except aiohttp.InvalidURL:
-            raise
         except (SlackClientError, AttributeError, ValueError):
             return Answer(200, {}, {})  # an answer with status 200 that is no JSON object
         return _answer(came)

@@ -177,5 +177,8 @@ class Leaseholder:
         return recovered
 
     async def end(self) -> None:
-        """Give the lease back."""
-        await self._writer.run(lambda connection: release(connection, self._host.executor_id))
+        """Give the lease back; where that cannot be stored, it expires."""
+        try:
+            await self._writer.run(lambda connection: release(connection, self._host.executor_id))
+        except StoreBusy as error:
+            log.warning("cannot give the lease back: %s", error.message)

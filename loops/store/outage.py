@@ -23,6 +23,12 @@ def is_outage(error: BaseException) -> bool:
     return type(cause) in {sqlite3.DatabaseError, sqlite3.InternalError, sqlite3.InterfaceError}
 
 
+def is_locked(error: BaseException) -> bool:
+    """Whether somebody else has SQLite's write lock."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 def busy(error: BaseException) -> StoreBusy:
     """What a caller is told when the database could not work."""
     return StoreBusy(

@@ -7,9 +7,10 @@ a run can be found again from its row. Reading connections are `query_only`.
 import asyncio
 import itertools
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -21,12 +22,13 @@ from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.checkpoint import Checkpointer
 from loops.store.lane import Lane, Waiting
-from loops.store.outage import busy, is_outage, unstorable
+from loops.store.outage import busy, is_locked, is_outage, unstorable
 from loops.threads import off_loop
 
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
+_LOOK_AGAIN_SECONDS = 0.0005
 _ROW = f"({', '.join(settled(name, '?', '?') for name in GIVEN)}, ({EPOCH}), 0, 0)"
 _MOST_ROWS = 64
 _STATUS = GIVEN.index("status")
@@ -49,6 +51,7 @@ def connect(
     *,
     synchronous: str,
     begin: Literal["IMMEDIATE", "DEFERRED", "at write"],
+    busy_timeout: int = BUSY_TIMEOUT_MS,
     **options: Any,  # noqa: ANN401
 ) -> sa.Engine:
     """An engine over the file of `url`.
@@ -66,7 +69,7 @@ def connect(
         raw.isolation_level = "IMMEDIATE" if begin == "at write" else None
         for pragma in (
             "journal_mode=WAL",
-            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            f"busy_timeout={busy_timeout}",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
             "wal_autocheckpoint=0",  # see loops.store.checkpoint
@@ -97,7 +100,7 @@ class SqliteWriter:
     """The Writer on SQLite."""
 
     def __init__(self, url: str) -> None:
-        self._engine = connect(url, synchronous="FULL", begin="IMMEDIATE", poolclass=StaticPool)
+        self._engine = connect(url, synchronous="FULL", begin="IMMEDIATE", busy_timeout=0, poolclass=StaticPool)
         self._connection: sa.Connection | None = None
         self._packing = Packing()
         self._lane = Lane("loops-writer", self._transact, close=self._close)
@@ -135,7 +138,7 @@ class SqliteWriter:
                 self._accept(self._connection, rows)
                 self.transactions += 1
                 return
-            with self._connection.begin():
+            with patiently(self._connection.begin):
                 self._accept(self._connection, rows)
                 for waiting in closures:
                     if waiting.fn is not None:
@@ -170,13 +173,29 @@ class SqliteWriter:
         for start in range(0, len(deliveries), _MOST_ROWS):
             some = deliveries[start : start + _MOST_ROWS]
             values = itertools.chain.from_iterable(map(_values, some, self._packing.bodies(some)))
-            inserted += raw.execute(_insert_of(len(some)), list(values)).rowcount
+            insert = partial(raw.execute, _insert_of(len(some)), list(values))
+            inserted += patiently(insert).rowcount
         return inserted
 
 
 def _values(row: DeliveryRow, body: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a buffer
     """In the order of the question marks of one row."""
     return (*row[:_STATUS], row.unheard, row.status, row.unheard, row.reason, row.headers, body, row.size)
+
+
+def patiently(attempt: Callable[[], T]) -> T:
+    """What an attempt gives that needs the write lock, tried again for as long as somebody else has it.
+
+    SQLite's own waiting sleeps for up to 25 ms and more between two looks; the engine's transactions take one or two.
+    """
+    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return attempt()
+        except (sqlite3.OperationalError, DBAPIError) as error:
+            if not is_locked(error) or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def run_closure(connection: sa.Connection, waiting: Waiting, fn: Callable[[sa.Connection], Any]) -> None:

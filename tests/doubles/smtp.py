@@ -92,8 +92,10 @@ async def smtp(
     double = SmtpDouble(**settings)
     server_tls, client_tls = _contexts(folder, name)
 
+    sessions: list[SMTP] = []
+
     def make() -> SMTP:
-        return SMTP(
+        made = SMTP(
             double,
             hostname="mail.example.org",
             tls_context=server_tls if security == "starttls" else None,
@@ -101,6 +103,8 @@ async def smtp(
             authenticator=double.authenticate if password else None,
             loop=asyncio.get_running_loop(),
         )
+        sessions.append(made)
+        return made
 
     tls = server_tls if security == "tls" else None
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0, ssl=tls)
@@ -109,7 +113,10 @@ async def smtp(
         yield double, client_tls
     finally:
         server.close()
-        await asyncio.sleep(0)
+        for session in sessions:
+            if session.transport is not None:
+                session.transport.abort()
+        await asyncio.sleep(0.01)
 
 
 def _contexts(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

@@ -1,8 +1,9 @@
 """Between our conversation and pydantic-ai's."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -89,7 +90,7 @@ def own_reply(response: ModelResponse) -> Reply:
     texts = [part.content for part in response.parts if isinstance(part, TextPart)]
     thoughts = [part.content for part in response.parts if isinstance(part, ThinkingPart)]
     calls = tuple(
-        Call(part.tool_call_id, part.tool_name, part.args_as_json_str() if part.args else "")
+        Call(part.tool_call_id, part.tool_name, _arguments(part.args))
         for part in response.parts
         if isinstance(part, ToolCallPart)
     )
@@ -102,6 +103,13 @@ def own_reply(response: ModelResponse) -> Reply:
         thought="\n\n".join(thought for thought in thoughts if thought),
         native=None if plain else _dumped(response),
     )
+
+
+def _arguments(given: str | dict[str, Any] | None) -> str:
+    """As the model wrote them, also where that is no JSON: what to make of it is for the loop to say."""
+    if isinstance(given, str):
+        return given
+    return "" if given is None else json.dumps(given, ensure_ascii=False)
 
 
 def _dumped(response: ModelResponse) -> JsonValue:

