@@ -237,3 +237,18 @@ class Notifier(Protocol):
 
     async def settle(self, outgoing: Outgoing) -> Settlement:
         """Find out whether the next part, whose sending is uncertain, is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unconnected:
+    """There is no way to send; the message is shown on the page instead."""
+
+    reason: str
+    mend: str = ""
+
+
+class Notifiers(Protocol):
+    """Finds who sends."""
+
+    async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
+        """The notifier for a target of a project. Raises LoopsError when that cannot be told now."""

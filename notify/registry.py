@@ -1,31 +1,14 @@
 """Which connection a message leaves through: one line a kind of target."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from email.utils import parseaddr
-from typing import Protocol
 
 from loops.connections.book import ConnectionBook, OpenConnection
 from loops.connections.kinds import SMTP_PORTS
 from loops.errors import NotFound
 from notify.email import EmailNotifier, Security, Server
-from notify.message import Address, Notifier, Target
+from notify.message import Address, Notifier, Target, Unconnected
 from notify.slack import SLACK, SlackNotifier
-
-
-@dataclass(frozen=True, slots=True)
-class Unconnected:
-    """There is no way to send; the message is shown on the page instead."""
-
-    reason: str
-    mend: str = ""
-
-
-class Notifiers(Protocol):
-    """Finds who sends. Raises LoopsError when that cannot be told now."""
-
-    async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
-        """The notifier for a target of a project."""
 
 
 def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:

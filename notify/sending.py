@@ -17,7 +17,18 @@ from loops.ports import Clock, Reader, Writer
 from loops.store import outbox as store
 from loops.store.outbox import OutboxRow
 from notify.enqueue import standing_of
-from notify.message import Message, Notifier, Outcome, Outgoing, Retry, Settlement, Uncertain, Unsettled
+from notify.message import (
+    Message,
+    Notifier,
+    Notifiers,
+    Outcome,
+    Outgoing,
+    Retry,
+    Settlement,
+    Uncertain,
+    Unconnected,
+    Unsettled,
+)
 from notify.outbox import (
     ATTEMPT,
     DUE_TO_SEND,
@@ -31,7 +42,6 @@ from notify.outbox import (
     settled,
     shown,
 )
-from notify.registry import Notifiers, Unconnected
 
 log = logging.getLogger("loops.outbox")
 

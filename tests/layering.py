@@ -31,6 +31,14 @@ PURE = (
     "loops/runs/state.py",
     "loops/runs/variables.py",
     "loops/tasks/quota.py",
+    "notify/markdown.py",
+    "notify/message.py",
+    "notify/mime.py",
+    "notify/mrkdwn.py",
+    "notify/outbox.py",
+    "notify/slack_blocks.py",
+    "notify/slack_errors.py",
+    "notify/split.py",
     "triggers/source.py",
     "triggers/matcher.py",
     "triggers/masking.py",
@@ -46,6 +54,7 @@ PURE = (
 
 OUTSIDE = {
     "aiohttp",
+    "aiosmtplib",
     "anthropic",
     "apscheduler",
     "dbos",
@@ -54,6 +63,7 @@ OUTSIDE = {
     "openai",
     "pydantic_ai",
     "slack_bolt",
+    "slack_sdk",
     "sqlalchemy",
     "sqlmodel",
 }

@@ -89,7 +89,7 @@ class Ours:
         for _ in range(0, count, 500):
             self._parked += await self._start("parks", "pause", min(500, count))
         counts = {"waiting": 0}
-        while counts.get("waiting", 0) < count:
+        while counts.get("waiting", 0) < len(self._parked):
             await asyncio.sleep(0.5)
             counts = await self._service.read(run_queries.counts)
         return {"seconds": time.perf_counter() - begun, "held": len(await self._service.service._client.holders())}

@@ -70,7 +70,7 @@ class SmtpDouble:
         self.envelopes.append(envelope)
         if self.closes_after_data:
             assert server.transport is not None
-            server.transport.abort()
+            server.transport.close()
         if self.silent_after_data:
             await asyncio.sleep(3)
         return "250 taken as 4711"
@@ -115,7 +115,7 @@ async def smtp(
         server.close()
         for session in sessions:
             if session.transport is not None:
-                session.transport.abort()
+                session.transport.close()
         await asyncio.sleep(0.01)
 
 

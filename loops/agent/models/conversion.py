@@ -105,7 +105,7 @@ def own_reply(response: ModelResponse) -> Reply:
     )
 
 
-def _arguments(given: str | dict[str, Any] | None) -> str:
+def _arguments(given: str | Mapping[str, Any] | None) -> str:
     """As the model wrote them, also where that is no JSON: what to make of it is for the loop to say."""
     if isinstance(given, str):
         return given

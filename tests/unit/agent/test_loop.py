@@ -11,6 +11,7 @@ from loops.agent.journal import MemoryJournal
 from loops.agent.model import ModelError
 from loops.agent.models.scripted import ScriptedModel
 from loops.agent.prices import Price
+from loops.agent.tools.finalize import FieldType
 from loops.agent.tools.tool import ToolError
 from loops.agent.transcript import Assistant, ToolReturn, Usage, User
 from loops.errors import NotFound, RunFenced
@@ -25,7 +26,8 @@ def raising(error: Exception):
 
 
 def code_of(text: str) -> str:
-    return json.loads(text)["error"]["code"]
+    code: str = json.loads(text)["error"]["code"]
+    return code
 
 
 def is_valid(messages) -> bool:
@@ -73,7 +75,7 @@ async def test_an_agent_that_has_nothing_to_do_says_why():
 
 
 async def test_structured_fields_are_asked_for_until_they_are_valid():
-    fields = {"severity": "string", "count": "number", "urgent": "boolean"}
+    fields: dict[str, FieldType] = {"severity": "string", "count": "number", "urgent": "boolean"}
     good = {"severity": "high", "count": 2, "urgent": False}
     model = ScriptedModel(
         [ends(output={"severity": "high", "count": "2"}), ends(), ends(output=good)],

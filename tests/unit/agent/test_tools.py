@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from loops.agent.tools.note import note_tools
 from loops.agent.tools.tool import CallContext, ToolError
 from tests.unit.agent.working import NotingTool
 
-EVENT = {
+EVENT: dict[str, Any] = {
     "event": "$github_event_received",
     "properties": {"issue": {"title": "It breaks", "labels": [{"name": "a.b"}, {"name": "c"}]}, "a.b": 1, "none": None},
 }
@@ -41,7 +42,7 @@ def test_the_toolbox_offers_what_it_has_resources_for_in_one_order():
 
 
 def test_a_tool_that_is_switched_off_is_not_there_and_only_false_switches_off():
-    switches = {"note": {"close": False, "open": True}, "event": {"read": None}, "no_such": {"x": False}}
+    switches: Any = {"note": {"close": False, "open": True}, "event": {"read": None}, "no_such": {"x": False}}
     assert list(toolbox(Resources(EVENT, MemoryNotes()), switches).tools) == ["event_read", "finalize", "note_open"]
 
 
@@ -181,19 +182,20 @@ async def test_the_length_of_a_piece_is_bounded():
 
 @given(st.text(), st.integers(1, 20))
 def test_the_pieces_of_a_text_make_the_whole(text, length):
-    read, start = "", 0
+    read = ""
+    start: int | None = 0
     while start is not None:
-        part = piece(text, start, length)
+        part: Any = piece(text, start, length)
         read, start = read + part["text"], part["next_start"]
     assert read == text
 
 
 def test_a_large_object_shows_its_members_with_their_sizes():
-    outline = piece({"body": "x" * 50_000, "n": 1}, 0, 1_000)
+    outline: Any = piece({"body": "x" * 50_000, "n": 1}, 0, 1_000)
     assert outline["members"] == [
         {"key": "body", "kind": "string", "characters": 50_002},
         {"key": "n", "kind": "number", "characters": 1},
     ]
-    many = piece(list(range(10_000)), 200, 1_000)
+    many: Any = piece(list(range(10_000)), 200, 1_000)
     assert (many["members"][0]["key"], many["length"], many["next_start"]) == (200, 10_000, 400)
     assert len(json.dumps(many)) < 16_000

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from loops.event import JsonValue
 from notify.message import Address, EmailTarget, Message, Outgoing, PageTarget, SlackTarget, Target
 from tests.unit.notify.instants import NOW
 
@@ -31,7 +32,7 @@ def test_a_message_is_read_as_it_was_stored(target: Target):
 
 
 def test_what_people_read_is_masked_and_the_rest_is_not():
-    blocks = ({"type": "section", "text": {"type": "mrkdwn", "text": "s3cret"}, "n": 1},)
+    blocks: list[JsonValue] = [{"type": "section", "text": {"type": "mrkdwn", "text": "s3cret"}, "n": 1}]
     message = Message(SlackTarget(1, "s3cret"), "s3cret", "a s3cret", html="s3cret", subject="s3cret", blocks=blocks)
     masked = message.masked(lambda text: re.sub("s3cret", "***", text))
     assert (masked.text, masked.html, masked.subject) == ("a ***", "***", "***")

@@ -1,5 +1,6 @@
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,7 @@ def inside(block: str) -> str:
 
 @pytest.mark.parametrize("text", DISGUISES)
 def test_text_of_an_event_cannot_leave_its_block(text):
-    event = {"event": "x", "properties": {"title": text, text: text}}
+    event: dict[str, Any] = {"event": "x", "properties": {"title": text, text: text}}
     message = opening_message("Look at it.", event)
     assert len(re.findall(r"<\s*/?\s*triggering_event", message, re.IGNORECASE)) == 2
     assert message.count("<user_custom_instructions>") == 1
@@ -74,12 +75,13 @@ def test_an_event_is_cut_at_sixteen_thousand_characters_before_it_is_escaped():
 
 
 def test_slack_s_raw_form_goes_first_when_the_text_is_told_beside_it():
-    raw = {"blocks": "x" * MOST_EVENT}
-    kept = {"message_text": "hello", "channel": "C1"}
+    raw: dict[str, Any] = {"blocks": "x" * MOST_EVENT}
+    kept: dict[str, Any] = {"message_text": "hello", "channel": "C1"}
     assert json.loads(inside(event_block({"properties": {**kept, "slack_event": raw}}))) == {"properties": kept}
-    for blank in ({"message_text": " "}, {}, {"text": None}):
+    blanks: list[dict[str, Any]] = [{"message_text": " "}, {}, {"text": None}]
+    for blank in blanks:
         assert inside(event_block({"properties": {**blank, "slack_event": raw}})).endswith(TRUNCATED)
-    small = {"properties": {"text": "hello", "slack_event": {"a": 1}}}
+    small: dict[str, Any] = {"properties": {"text": "hello", "slack_event": {"a": 1}}}
     assert json.loads(inside(event_block(small))) == small
 
 
