@@ -30,7 +30,7 @@ PURE = (
     "loops/expressions/*.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
-    "loops/tasks/quota.py",
+    "loops/tasks/*.py",
     "notify/markdown.py",
     "notify/message.py",
     "notify/mime.py",
