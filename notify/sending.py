@@ -7,6 +7,7 @@ connection this process sends one message at a time, in the order in which they 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -121,10 +122,10 @@ class OutboxSender:
             await self._finish()
 
     async def _idle(self) -> None:
-        try:
-            await asyncio.wait_for(self._wanted.wait(), IDLE_SECONDS)
-        except TimeoutError:
-            return
+        # Not wait_for: in Python 3.11 it swallows a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self._wanted.wait()
 
     async def _finish(self) -> None:
         self._stops = True

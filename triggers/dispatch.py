@@ -111,8 +111,10 @@ class Dispatcher:
                 await asyncio.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
 
     async def _idle(self) -> None:
+        # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
         try:
-            await asyncio.wait_for(self._wanted.wait(), IDLE_SECONDS)
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self._wanted.wait()
         except TimeoutError:
             return
 

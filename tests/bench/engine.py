@@ -104,6 +104,7 @@ def waiting(ours: Child, parked: int, idle: int) -> dict[str, float]:
 
 
 def main() -> None:
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--postgres", action="store_true", help="on the bundled server instead of SQLite files")
     parser.add_argument("--rounds", type=int, default=5)

@@ -70,8 +70,8 @@ def payload(event: str, full_name: str, action: str | None) -> dict[str, Any]:
     if event == "issues":
         return {**base, "issue": _issue(full_name), "organization": _person("acme")}
     if event == "issue_comment":
-        return {**base, "issue": _issue(full_name), "comment": {"id": 9, "node_id": f"C_{_MARK}", "body": "I see it too",
-                "user": _person("ada"), "author_association": "MEMBER"}}  # fmt: skip
+        comment = {"id": 9, "node_id": f"C_{_MARK}", "body": "I see it too", "author_association": "MEMBER"}
+        return {**base, "issue": _issue(full_name), "comment": {**comment, "user": _person("ada")}}
     if event == "pull_request":
         return {**base, "number": 42, "pull_request": _pull(full_name)}
     commit: dict[str, Any] = {"id": "3" * 40, "message": "Mend the export " * 20, "author": {"name": "Ada"}}
