@@ -1,4 +1,4 @@
-# Needs Python 3.11 or newer, make and git; everything else goes into .venv.
+# Needs Python 3.11 or newer, make, git and internet access; everything else goes into .venv.
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -34,12 +34,12 @@ bench: .venv/installed-for-tests  ## measure accepting, matching and running
 
 # Standard output belongs to the demo alone, so all that installing says goes to standard error.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/pip
-	@echo "Installing Loops into .venv ..." >&2
+	@echo "Installing Loops into .venv (about a minute; downloads packages) ..." >&2
 	@$(INSTALL) -e . >&2
 	@touch $@
 
 .venv/installed-for-tests: pyproject.toml constraints.txt | .venv/bin/pip
-	@echo "Installing Loops and its tests into .venv ..." >&2
+	@echo "Installing Loops and its tests into .venv (about a minute; downloads packages) ..." >&2
 	@$(INSTALL) -e '.[test]' >&2
 	@touch .venv/installed $@
 

@@ -85,6 +85,7 @@ class Service:
         self._log_secrets = log_secrets or LogSecrets()
         self.role = role
         self.url = settings.public_url
+        self.address = ""
         self.new_token: str | None = None
         self.stopping = asyncio.Event()
         self.failed = False
@@ -107,7 +108,7 @@ class Service:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
-        log.info("ready", extra={"role": self.role, "url": self.url})
+        log.info("ready", extra={"role": self.role, "listens": self.address, "url": self.url})
 
     async def open(self) -> None:
         """Open the database and put the services over it. Starts nothing."""
@@ -133,6 +134,7 @@ class Service:
             listening = Listening(self.settings, make_health_app(self.services), serves=False)
         self._opened.push_async_callback(listening.close, self.settings.drain_seconds)
         self.url = await listening.open()
+        self.address = listening.address
 
     def _compose(self) -> Services:
         settings, clock = self.settings, self._wiring.clock
@@ -255,7 +257,7 @@ def _open(url: str) -> Database:
 
 def _database_file(url: str) -> Path:
     path = Path(sa.make_url(url).database or "")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
 
 

@@ -186,19 +186,18 @@ async def run_demo(*, leave: bool, out: TextIO | None = None) -> int:
             async with aiohttp.ClientSession(service.url, headers=authorization) as session:
                 await demo.play(service, session)
             summary = demo.summary(service.url)
-            await _invite(demo, service, leave=leave)
+            if not leave:
+                await _invite(demo, service)
         finally:
             await service.stop()
     demo.say(json.dumps(summary))
     return 0 if summary["runs"] and summary["failed"] == 0 else 1
 
 
-async def _invite(demo: Demo, service: Service, *, leave: bool) -> None:
+async def _invite(demo: Demo, service: Service) -> None:
     demo.say()
     demo.say(f"Pages:  {service.url}/deliveries   {service.url}/runs")
     demo.say(f"Token:  {service.new_token}")
-    if leave:
-        return
     demo.say("Stop with Ctrl-C; nothing is left behind.")
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):

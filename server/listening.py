@@ -29,9 +29,10 @@ class Listening:
         self._socket = settings.data_dir / SOCKET
         self._elsewhere: Path | None = None
         self._announced = False
+        self.address = ""
 
     async def open(self) -> str:
-        """Listen; the public URL. Raises ConfigError when the address cannot be had."""
+        """Listen; the public URL. `address` is then where it listens. Raises ConfigError when the address cannot be had."""
         settings = self._settings
         await self._runner.setup()
         try:
@@ -44,6 +45,8 @@ class Listening:
                 ) from error  # fmt: skip
             await self._open_port(0)
         port: int = self._runner.addresses[0][1]
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        self.address = f"http://{host}:{port}"
         url = settings.with_port(port).public_url
         if self._serves:
             self._announced = True

@@ -16,6 +16,11 @@ FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task", "template-slack",
 _WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
 
 
+def not_built(template_id: str) -> str:
+    """What is said of a function template that no part of this release carries out."""
+    return f"{template_id} is not built in this release"
+
+
 def warn_of_action(action: ActionShape, path: str, findings: Findings) -> None:
     """Warn where a trigger starts nothing, and where a step cannot do its work. `path` is where the action stands."""
     config = action.config
@@ -27,7 +32,7 @@ def warn_of_action(action: ActionShape, path: str, findings: Findings) -> None:
             if action.on_error == "continue"
             else "the run will fail at this step"
         )
-        findings.warn(join(path, "config", "template_id"), f"{what}: {config.template_id} is not there yet")
+        findings.warn(join(path, "config", "template_id"), f"{what}: {not_built(config.template_id)}")
 
 
 def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:

@@ -203,7 +203,8 @@ class Interpreter:
             lambda connection: store.finish(connection, claimed.run_id, claimed.seq, owner, state, row, effect, now)
         )
         self._observer.run_over(effect.status)
-        log.info("run is over", extra={"run_id": claimed.run_id, "status": effect.status, "reason": effect.reason})
+        level = logging.WARNING if effect.status == "failed" else logging.INFO
+        log.log(level, "run is over", extra={"run_id": claimed.run_id, "status": effect.status, "reason": effect.reason})
 
     async def _execute(
         self, segment: _Segment, state: RunState, action_id: str, lines: trace.StepLog, *, resume: bool

@@ -140,7 +140,8 @@ class Leaseholder:
         while not self._single:
             await asyncio.sleep(BEAT_SECONDS)
             try:
-                await asyncio.wait_for(self._renew(), BEAT_SECONDS)
+                async with asyncio.timeout(BEAT_SECONDS):  # not wait_for: it can swallow a cancellation
+                    await self._renew()
             except StoreBusy as error:
                 log.warning("cannot renew the lease: %s", error.message)
             except TimeoutError:

@@ -90,7 +90,7 @@ def connect(
 def prepare_file(url: str) -> Path:
     """Make the database's folder and file, readable by their owner alone."""
     path = Path(sa.make_url(url).database or "")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         path.touch(mode=0o600)
     return path

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from time import monotonic, perf_counter
 
 import msgspec
@@ -46,7 +47,7 @@ def receive_handler(
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler of one source."""
     counted = _Counted(services.metrics, source.name)
-    unserved = _Unserved(source.name)
+    refused = _Refused(source.name)
 
     async def receive(request: web.Request) -> web.Response:
         begun = perf_counter()
@@ -54,8 +55,7 @@ def receive_handler(
             response = await _receive(services, source, budget, request)
         except LoopsError as error:
             response = refusal(error)
-            if response.status >= 500:
-                unserved.add(error)
+            refused.add(request.match_info["connection"], response.status, error)
         counted.add(response.status, perf_counter() - begun)
         return response
 
@@ -89,23 +89,43 @@ class _Counted:
             seen.clear()
 
 
-class _Unserved:
-    """Logs why deliveries were refused for what is wrong here; once a second, as they may come by the thousand."""
+class _Refused:
+    """Logs why deliveries were refused; once a second for each connection and status, as they may come by the thousand.
+
+    A reason in words is told only for what is wrong here: words about a delivery may repeat what its sender wrote.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._refused = 0
-        self._quiet_until = 0.0
+        self._seen: dict[tuple[str, int], _Quiet] = {}
 
-    def add(self, error: LoopsError) -> None:
-        self._refused += 1
+    def add(self, connection: str, status: int, error: LoopsError) -> None:
         now = monotonic()
-        if now < self._quiet_until:
+        # Anybody can name connections that are not there: those are told as one, as is what is wrong here.
+        key = ("" if status == 404 or status >= 500 else connection, status)
+        quiet = self._seen.setdefault(key, _Quiet())
+        quiet.refused += 1
+        if now < quiet.until:
             return
-        log.warning(
-            "deliveries are refused: %s", error.message, extra={"source": self._source, "refused": self._refused}
-        )
-        self._refused, self._quiet_until = 0, now + _QUIET_SECONDS
+        extra = {"source": self._source, "status": status, "code": error.code, "refused": quiet.refused}
+        quiet.refused, quiet.until = 0, now + _QUIET_SECONDS
+        if status >= 500:
+            log.warning("deliveries are refused: %s", error.message, extra=extra)
+        else:
+            log.warning("deliveries are refused", extra=extra | {"connection": _shown(connection)})
+
+
+@dataclass(slots=True)
+class _Quiet:
+    """How many were refused since the last line, and until when there is none."""
+
+    refused: int = 0
+    until: float = 0.0
+
+
+def _shown(connection: str) -> str:
+    """The id in an address as a log may show it; whoever sends can write anything there."""
+    return connection if _is_id(connection) else "?"
 
 
 async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
@@ -123,9 +143,13 @@ async def _receive(services: Services, source: Source, budget: BodyBudget, reque
 
 def _connection_id(request: web.Request) -> int:
     text = request.match_info["connection"]
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not _is_id(text):
         raise NotFound(f"{text!r} is not the id of a connection", hint="see: loops integrations list")
     return int(text)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:

@@ -22,6 +22,8 @@ from server.cli.reach import running_socket
 
 State: TypeAlias = Literal["ok", "warning", "failed"]
 
+_FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -65,7 +67,7 @@ def _release() -> str:
 
 def _data_folder(folder: Path) -> Iterator[Check]:
     if not folder.exists():
-        yield Check("data folder", "warning", f"{folder} is not there yet", "the first start makes it")
+        yield Check("data folder", "warning", f"{folder} is not there yet", _FIRST)
         return
     for path, name in ((folder, "data folder"), (folder / FILE_NAME, "secret key file")):
         if path.exists():
@@ -84,7 +86,7 @@ def _database(settings: Settings) -> Iterator[Check]:
     if database.is_sqlite(settings.database_url):
         file = Path(sa.make_url(settings.database_url).database or "")
         if not file.exists():
-            yield Check("database", "warning", f"{file} is not there yet", "the first start makes it")
+            yield Check("database", "warning", f"{file} is not there yet", _FIRST)
             return
     try:
         with database.looking_into(settings.database_url) as connection:

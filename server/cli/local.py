@@ -10,12 +10,31 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
 from aiohttp import web
 
 from config.settings import Settings
+from loops.errors import NotFound
+from loops.store.database import is_sqlite
 from server.app import Service, Wiring
 from server.logs import setup_logging
 from server.web import make_app
+
+
+def require_database(settings: Settings) -> None:
+    """Raises NotFound where opening the database would make one: nobody asks for that in a folder without a service."""
+    if not is_sqlite(settings.database_url):
+        return
+    file = Path(sa.make_url(settings.database_url).database or "")
+    if file.exists():
+        return
+    folder = settings.data_dir
+    what = (
+        f"no service runs on, and no database is in, {folder}"
+        if file.parent == folder
+        else f"no service runs on {folder}, and there is no database {file}"
+    )
+    raise NotFound(what, hint="run it in the folder of the service, or set LOOPS_DATA_DIR, or --url")
 
 
 @contextmanager

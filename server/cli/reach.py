@@ -53,8 +53,9 @@ def reached(args: argparse.Namespace) -> Iterator[Client]:
     if path is not None:
         yield Client.over(path, project)
         return
-    from server.cli.local import local_service
+    from server.cli.local import local_service, require_database
 
+    require_database(settings)
     with local_service(with_key(settings)) as own:
         yield Client.over(own, project)
 

@@ -17,6 +17,7 @@ _HEAD = (
     "",
     "A command speaks to the service that `--url` or `LOOPS_URL` names, with the token in `LOOPS_TOKEN`; without them,",
     "to the service that runs on the data folder, as its admin; and where none runs, it opens the database itself.",
+    "Where there is no database either it fails: only `serve` and `migrate` make one.",
     "",
 )
 _EVERYWHERE = ("config", "url", "project", "json", "help")

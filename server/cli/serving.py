@@ -34,9 +34,10 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _announce(service: "Service") -> None:
     if service.role in {"all", "web"}:
-        print(f"Loops runs at {service.url}", flush=True)
+        reached = "" if service.url == service.address else f", reached as {service.url}"
+        print(f"Loops listens on {service.address}{reached}", flush=True)
     else:
-        print(f"Loops runs as a {service.role}; its health and metrics: {service.url}/metrics", flush=True)
+        print(f"Loops runs as a {service.role}; its health and metrics: {service.address}/metrics", flush=True)
     if service.new_token is not None:
         print(
             "\n  This is the first start. Admin token, shown this once:\n\n"

@@ -84,7 +84,7 @@ class Served:
     def _wait_for(self, file: Path) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self.process.poll() is None:
-            if file.exists() and "Loops runs" in self.output.read_text():
+            if file.exists() and "Loops listens" in self.output.read_text():
                 return dict(json.loads(file.read_text()))
             time.sleep(0.05)
         raise AssertionError(self.output.read_text())
@@ -401,11 +401,37 @@ def test_a_service_announces_itself_stops_on_request_and_shows_its_first_token_o
     assert second.stop() == 0
 
 
+@pytest.mark.parametrize(
+    ("environ", "listens", "reached"),
+    [
+        ({}, "http://127.0.0.1:", ""),
+        ({"LOOPS_PUBLIC_URL": "https://loops.example.org"}, "http://127.0.0.1:", "https://loops.example.org"),
+        ({"LOOPS_HOST": "0.0.0.0"}, "http://0.0.0.0:", "http://127.0.0.1:{port}"),  # noqa: S104 - what is tested
+    ],
+    ids=["nothing set", "a public address", "every interface"],
+)
+def test_the_start_says_where_the_service_listens_and_how_it_is_reached(
+    tmp_path: Path, environ: dict[str, str], listens: str, reached: str
+) -> None:
+    served = Served(Cli(tmp_path, LOOPS_PORT="0", LOOPS_LOG_FORMAT="json", **environ))
+    lines = served.output.read_text().splitlines()
+    assert served.stop() == 0
+    (said,) = [line for line in lines if line.startswith("Loops listens on ")]
+    ready = next(json.loads(line) for line in lines if '"ready"' in line)
+    address = ready["listens"]
+    port = address.rpartition(":")[2]
+    assert address == listens + port
+    assert port.isdigit()
+    assert said == f"Loops listens on {address}" + (f", reached as {reached.format(port=port)}" if reached else "")
+    assert ready["url"] == (reached.format(port=port) or address)
+
+
 # Without a service
 
 
 def test_commands_open_the_database_themselves_where_no_service_runs(tmp_path: Path, database_url: str) -> None:
     alone = Cli(tmp_path, LOOPS_DATABASE_URL=database_url, LOOPS_SECRET_KEY=KEY)
+    alone.done("migrate")
     token = alone.json("token", "create", "--role", "editor", "--name", "before the first start")
     assert token["token"].startswith("loops_")
     alone.done("integrations", "create", "github", "--name", "hub", "--set", f"webhook_secret={SECRET}")
@@ -415,9 +441,33 @@ def test_commands_open_the_database_themselves_where_no_service_runs(tmp_path: P
     assert checks["service"] == "warning"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["token", "create", "--role", "admin"], ["runs"], ["integrations", "list"], ["apply", "-f", "-"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_makes_no_database_where_there_is_none(alone: Cli, arguments: list[str]) -> None:
+    over = alone(*arguments, "--json", stdin=json.dumps(listening("astray")))
+    assert (over.returncode, over.stdout if arguments[0] != "apply" else "") == (1, "")
+    assert over.stderr == (
+        f"error: no service runs on, and no database is in, {alone.data_dir}\n"
+        "hint: run it in the folder of the service, or set LOOPS_DATA_DIR, or --url\n"
+    )
+    assert not alone.data_dir.exists()
+
+
+def test_a_database_file_that_is_not_there_is_named_and_not_made(alone: Cli) -> None:
+    file = alone.folder / "elsewhere" / "loops.db"
+    said = alone.failed("runs", LOOPS_DATABASE_URL=f"sqlite:///{file}")
+    assert f"no service runs on {alone.data_dir}, and there is no database {file}" in said
+    assert not alone.data_dir.exists()
+    assert not file.parent.exists()
+
+
 def test_a_change_of_the_secret_key_is_finished_without_a_new_hook(tmp_path: Path, database_url: str) -> None:
     new = "the key that comes after " * 2
     alone = Cli(tmp_path, LOOPS_DATABASE_URL=database_url, LOOPS_SECRET_KEY=KEY)
+    alone.done("migrate")
     made = [
         alone.json("integrations", "create", "github", "--name", name, "--set", f"webhook_secret={SECRET}")
         for name in ("one", "two")
@@ -456,7 +506,9 @@ def test_the_examples_are_valid(alone: Cli) -> None:
 def test_the_doctor_finds_what_is_wrong_and_changes_nothing(alone: Cli) -> None:
     checks = alone.json("doctor")["checks"]
     assert [check["name"] for check in checks if check["state"] == "warning"] == ["data folder", "database", "service"]
+    assert "set LOOPS_DATA_DIR" in next(check["hint"] for check in checks if check["name"] == "data folder")
     assert not alone.data_dir.exists()
+    alone.done("migrate")
     alone.done("integrations", "create", "github", "--name", "hub", "--set", f"webhook_secret={SECRET}")
     assert alone.json("doctor")["healthy"]
     (alone.data_dir / "secret.key").chmod(0o644)

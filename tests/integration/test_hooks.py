@@ -132,11 +132,36 @@ async def test_the_log_is_told_once_a_second_and_how_many_there_were(
 
 
 async def test_a_refusal_for_what_the_sender_did_says_what_it_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     async with open_site(tmp_path) as site:
         path = await hook(site)
         async with site.client.post(path, data=b"{}", headers={"X-GitHub-Event": "issues"}) as response:
             assert response.status in {400, 401}
             assert (await response.json())["error"]["hint"]
-    assert told(caplog) == []
+
+
+async def test_refused_deliveries_are_logged_once_a_second_for_each_connection_and_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = {"X-GitHub-Event": "issues", "X-GitHub-Delivery": "x", "X-Hub-Signature-256": "sha256=" + "0" * 64}
+    monkeypatch.setattr("server.api.hooks.monotonic", lambda: 1000.0)
+    async with open_site(tmp_path) as site:
+        path = await hook(site)
+        paths = [path, path, "/hooks/github/999", "/hooks/github/998", "/hooks/github/a%0Aname"]
+        for one in paths:
+            async with site.client.post(one, data=b'{"body": "of the sender"}', headers=forged) as response:
+                assert response.status in {401, 404}
+        monkeypatch.setattr("server.api.hooks.monotonic", lambda: 1001.0)
+        for one in (path, paths[-1]):
+            async with site.client.post(one, data=b"{}", headers=forged):
+                pass
+    fields = ("levelname", "connection", "status", "code", "refused")
+    own = path.rpartition("/")[2]
+    assert [tuple(vars(record)[name] for name in fields) for record in told(caplog)] == [
+        ("WARNING", own, 401, "delivery.signature", 1),
+        ("WARNING", "999", 404, "store.not_found", 1),
+        ("WARNING", own, 401, "delivery.signature", 2),
+        ("WARNING", "?", 404, "store.not_found", 3),
+    ]
+    assert {record.getMessage() for record in told(caplog)} == {"deliveries are refused"}

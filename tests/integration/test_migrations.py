@@ -134,7 +134,7 @@ def test_a_server_that_is_not_there_is_told():
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path):
     file = tmp_path / "folder" / "loops.db"
     migrate(f"sqlite:///{file}")
-    assert file.stat().st_mode & 0o077 == 0
+    assert [path.stat().st_mode & 0o077 for path in (file, file.parent)] == [0, 0]
 
 
 _START = """

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from loops.definition.not_yet import not_built
 from loops.errors import StepUnavailable
 from loops.runs.state import Outcome
 from loops.runs.step import FunctionTemplate, NeverParks, StepContext
@@ -18,7 +19,6 @@ class FunctionStep(NeverParks):
         template = self._templates.get(template_id)
         if template is None:
             raise StepUnavailable(
-                f"{template_id} cannot run: this installation has no part that carries it out",
-                hint="the parts it has are: " + ", ".join(sorted(self._templates)),
+                not_built(template_id), hint="built are: " + ", ".join(sorted(self._templates))
             )
         return await template(context, context.render())

@@ -64,9 +64,9 @@ def test_the_slack_event_starts_nothing_and_the_github_event_beside_it_does():
 def test_a_step_that_cannot_do_its_work_is_a_warning(document, template_id):
     place = "actions[1].config.template_id"
 
-    assert told(document) == {place: f"the run will fail at this step: {template_id} is not there yet"}
+    assert told(document) == {place: f"the run will fail at this step: {template_id} is not built in this release"}
     assert told(changed(document, "actions.1.on_error", "continue")) == {
-        place: f"the step will fail and the run go on: {template_id} is not there yet"
+        place: f"the step will fail and the run go on: {template_id} is not built in this release"
     }
 
 
