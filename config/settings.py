@@ -83,6 +83,7 @@ class Settings:
         public_url = _local_address(self.host, port) if derived else self.public_url
         return dataclasses.replace(self, port=port, public_url=public_url)
 
+
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 

@@ -23,11 +23,15 @@ Change = Literal["created", "updated", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A stored workflow, what became of its definition, and what the checks noticed without refusing it."""
+    """A stored workflow, what became of its definition, and what the checks noticed without refusing it.
+
+    `enabled` when it was not enabled before and was asked to be.
+    """
 
     row: WorkflowRow
     change: Change
     warnings: tuple[Fault, ...] = ()
+    enabled: bool = False
 
 
 class Workflows:
@@ -140,7 +144,7 @@ class Workflows:
             updated_at=self._clock.now(),
         )
         store.update(connection, row.id, **_changes(row, changed))
-        return Saved(changed, "unchanged", warnings)
+        return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """Start no more runs; runs that have begun go on to their end."""
@@ -187,7 +191,7 @@ class Workflows:
             )
             if enable:
                 enabled = self._enable(connection, project_id, saved.row.id, by)
-                return dataclasses.replace(saved, row=enabled.row)
+                return dataclasses.replace(saved, row=enabled.row, enabled=enabled.enabled)
             return saved
 
         return await self._write(put)

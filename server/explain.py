@@ -32,13 +32,17 @@ _UNDECIDED = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery."""
+    """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery.
+
+    `run` is the id of the run that it started, None where there is none.
+    """
 
     verdict: Mapping[str, Any]
     workflow_name: str
     event: str
     event_uuid: str
     recomputed: bool
+    run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class _Found:
     settings: Mapping[str, Any]
     loops: list[WorkflowRow]
     names: dict[str, str]
+    runs: dict[tuple[str, str], str]
     notes: list[str] = field(default_factory=list)
 
 
@@ -95,6 +100,7 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         settings={} if receiver is None else receiver.config,
         loops=explaining.as_of(connection, loops, delivery["received_at"]),
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
+        runs=explaining.started(connection, delivery["id"]),
     )
 
 
@@ -102,7 +108,8 @@ def _stored(found: _Found) -> Iterator[Told]:
     for event in found.stored:
         for verdict in event["verdicts"] or ():
             name = found.names.get(verdict["workflow"], "")
-            yield Told(verdict, name, event["name"], event["uuid"], recomputed=False)
+            run = found.runs.get((verdict["workflow"], event["uuid"])) if verdict["passed"] else None
+            yield Told(verdict, name, event["name"], event["uuid"], recomputed=False, run=run)
 
 
 def _again(found: _Found, source: Source | None, stored: Sequence[Told]) -> list[Told]:

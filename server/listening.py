@@ -32,7 +32,7 @@ class Listening:
         self.address = ""
 
     async def open(self) -> str:
-        """Listen; the public URL. `address` is then where it listens. Raises ConfigError when the address cannot be had."""
+        """Listen; the public URL, and in `address` where it listens. Raises ConfigError when that cannot be had."""
         settings = self._settings
         await self._runner.setup()
         try:

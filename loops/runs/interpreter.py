@@ -204,7 +204,9 @@ class Interpreter:
         )
         self._observer.run_over(effect.status)
         level = logging.WARNING if effect.status == "failed" else logging.INFO
-        log.log(level, "run is over", extra={"run_id": claimed.run_id, "status": effect.status, "reason": effect.reason})
+        log.log(
+            level, "run is over", extra={"run_id": claimed.run_id, "status": effect.status, "reason": effect.reason}
+        )
 
     async def _execute(
         self, segment: _Segment, state: RunState, action_id: str, lines: trace.StepLog, *, resume: bool

@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from loops.store import workflows as store
-from loops.store.tables import revisions, workflows
+from loops.store.tables import revisions, runs, workflows
 from loops.store.workflows import WorkflowRow
 
 
@@ -41,3 +41,13 @@ def names(connection: sa.Connection, ids: Sequence[str]) -> dict[str, str]:
     """The names of workflows, whatever became of them."""
     rows = connection.execute(sa.select(workflows.c.id, workflows.c.name).where(workflows.c.id.in_(ids)))
     return {row[0]: row[1] for row in rows}
+
+
+def started(connection: sa.Connection, delivery_id: str) -> dict[tuple[str, str], str]:
+    """The runs that a delivery started, by workflow and uuid of the event; the first where it was played again."""
+    rows = connection.execute(
+        sa.select(runs.c.workflow_id, runs.c.event_uuid, runs.c.id)
+        .where(runs.c.delivery_id == delivery_id)
+        .order_by(runs.c.replay.desc())
+    )
+    return {(row[0], row[1]): row[2] for row in rows}

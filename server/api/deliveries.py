@@ -55,4 +55,5 @@ def _verdict_item(told: Told) -> dict[str, object]:
         "reason": verdict["reason"],
         "compared": verdict["compared"],
         "recomputed": told.recomputed,
+        "run": told.run,
     }

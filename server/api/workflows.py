@@ -91,7 +91,7 @@ async def apply(call: Call) -> web.Response:
     )
     row = saved.row
     told = {"id": row.id, "name": row.name, "status": row.status, "version": row.version, "change": saved.change}
-    return answer({**told, "warnings": faults_shown(saved.warnings)})
+    return answer({**told, "enabled": saved.enabled, "warnings": faults_shown(saved.warnings)})
 
 
 async def validate(call: Call) -> web.Response:

@@ -71,6 +71,8 @@ def _tell_verdict(verdict: Mapping[str, Any]) -> None:
     worked_out = ", worked out again now" if verdict["recomputed"] else ""
     say(f"\n{plain(verdict['workflow_name']) or verdict['workflow']}, version {verdict['version']}{worked_out}")
     say(f"  {outcome} at {verdict['stage']}: {plain(verdict['reason'])}")
+    if verdict["run"]:
+        say(f"  started run {verdict['run']}")
     for one in verdict["compared"]:
         mark = "ok " if one["passed"] else "NO "
         expected, actual = (plain(json.dumps(one[key], ensure_ascii=False)) for key in ("expected", "actual"))

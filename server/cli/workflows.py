@@ -65,6 +65,7 @@ def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
 def _apply(args: argparse.Namespace) -> int:
     documents = list(_read(args.files))
     applied: list[dict[str, Any]] = []
+    enabled: list[bool] = []
     with reached(args) as client:
         faulty = [_with_place(name, found) for name, document in documents if (found := _faults(client, document))]
         if faulty:
@@ -74,9 +75,10 @@ def _apply(args: argparse.Namespace) -> int:
                 saved = client.post("workflows", "apply", body={"document": document, "enable": args.enable})
                 _warn(name, saved["warnings"])
                 applied.append({key: saved[key] for key in ("id", "name", "status", "change")})
+                enabled.append(saved["enabled"])
         finally:
             # What was applied before an error stays applied, so it is told all the same.
-            show(args, {"workflows": applied}, lambda: _tell_applied(applied))
+            show(args, {"workflows": applied}, lambda: _tell_applied(applied, enabled))
     return 0
 
 
@@ -95,9 +97,10 @@ def _warn(name: str, warnings: Iterable[Mapping[str, str]]) -> None:
         complain_of(fault, "warning")
 
 
-def _tell_applied(applied: list[dict[str, Any]]) -> None:
-    for one in applied:
-        say(f"{one['change']:<10} {plain(one['name'])}  ({one['status']}, {one['id']})")
+def _tell_applied(applied: list[dict[str, Any]], enabled: list[bool]) -> None:
+    for one, newly in zip(applied, enabled, strict=True):
+        change = "enabled" if newly and one["change"] == "unchanged" else one["change"]
+        say(f"{change:<10} {plain(one['name'])}  ({one['status']}, {one['id']})")
 
 
 def _read(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:

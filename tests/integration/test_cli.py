@@ -182,6 +182,18 @@ def test_apply_tells_what_became_of_each_workflow(cli: Cli) -> None:
     assert again == [{"id": first[1]["id"], "name": "two", "status": "active", "change": "updated"}]
 
 
+def test_applying_what_only_becomes_enabled_says_so(cli: Cli) -> None:
+    file = write(cli, "later.json", listening("enabled later", status="draft"))
+    assert cli.done("apply", "-f", file).startswith("created ")
+    assert cli.done("apply", "-f", file).startswith("unchanged ")
+    assert cli.done("apply", "-f", file, "--enable").startswith("enabled    enabled later  (active, ")
+    assert cli.done("apply", "-f", file, "--enable").startswith("unchanged ")
+    cli.done("workflows", "disable", "enabled later")
+    (told,) = cli.json("apply", "-f", file, "--enable")["workflows"]
+    assert (told["status"], told["change"]) == ("active", "unchanged")
+    cli.done("workflows", "archive", "enabled later")
+
+
 def test_apply_stores_nothing_when_one_of_the_files_is_faulty(cli: Cli) -> None:
     faulty = listening("faulty")
     faulty["edges"][0]["to"] = "nowhere"
@@ -227,6 +239,10 @@ def test_a_delivery_can_be_followed_to_its_verdicts_and_its_run(cli: Cli, served
     keys = ("id", "workflow", "event", "delivery", "status", "reason", "started_at", "finished_at", "cost")
     assert {*keys} <= run.keys()
     assert run["delivery"] == ours
+    (passed,) = cli.json("explain", ours, "waits")["verdicts"]
+    assert (passed["passed"], passed["run"], missed["run"]) == (True, run["id"], None)
+    assert f"  started run {run['id']}\n" in cli.done("explain", ours, "waits")
+    assert "started run" not in shown
     assert cli.json("runs", "--delivery", senders, "--status", "waiting")["items"] == [run]
     assert "waits for timer until" in cli.done("run-show", run["id"])
     assert cli.json("resume", run["id"], "--payload", '{"by": "ada"}')["id"] == run["id"]
@@ -406,7 +422,7 @@ def test_a_service_announces_itself_stops_on_request_and_shows_its_first_token_o
     [
         ({}, "http://127.0.0.1:", ""),
         ({"LOOPS_PUBLIC_URL": "https://loops.example.org"}, "http://127.0.0.1:", "https://loops.example.org"),
-        ({"LOOPS_HOST": "0.0.0.0"}, "http://0.0.0.0:", "http://127.0.0.1:{port}"),  # noqa: S104 - what is tested
+        ({"LOOPS_HOST": "0.0.0.0"}, "http://0.0.0.0:", "http://127.0.0.1:{port}"),
     ],
     ids=["nothing set", "a public address", "every interface"],
 )
@@ -424,6 +440,14 @@ def test_the_start_says_where_the_service_listens_and_how_it_is_reached(
     assert port.isdigit()
     assert said == f"Loops listens on {address}" + (f", reached as {reached.format(port=port)}" if reached else "")
     assert ready["url"] == (reached.format(port=port) or address)
+
+
+def test_a_demo_that_leaves_invites_nobody_and_ends_with_its_summary(alone: Cli) -> None:
+    lines = alone.done("demo", "--exit").splitlines()
+    assert not [line for line in lines if line.startswith(("Pages:", "Token:", "Stop"))]
+    summary = json.loads(lines[-1])
+    assert (summary["runs"], summary["failed"]) == (summary["completed"], 0)
+    assert not alone.data_dir.exists()
 
 
 # Without a service

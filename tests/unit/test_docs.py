@@ -350,7 +350,7 @@ def test_every_make_target_that_is_shown_exists() -> None:
 def test_a_secret_that_the_documentation_writes_into_a_tree_is_one_that_git_ignores() -> None:
     ignored = [pattern.rstrip("/") for pattern in (ROOT / ".gitignore").read_text("utf-8").splitlines()]
     written = {
-        name for path in PAGES for name in re.findall(r"(?:rand -hex 32|genrsa) > (\S+)", path.read_text("utf-8"))
+        name for path in PAGES for name in re.findall(r"(?:rand -hex 32|genrsa) > ([^\s)]+)", path.read_text("utf-8"))
     }
     inside = {name for name in written if not name.startswith(("~", "/"))}
     assert inside
@@ -375,3 +375,17 @@ def test_the_table_of_metrics_is_what_the_service_has() -> None:
 
 def test_the_event_that_is_described_is_the_one_that_is_made() -> None:
     assert f"## Properties of `{EVENT_NAME}`" in page("reference/events.md")
+
+
+def test_no_secret_is_written_where_others_can_read_it():
+    texts = [path.read_text("utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md")))]
+    written = [line for text in texts for line in text.splitlines() if re.search(r"openssl rand .* > ", line)]
+    assert len(written) > 3
+    # The data folder is closed to others already.
+    assert [line for line in written if "umask 077" not in line and "> .loops/" not in line] == []
+
+
+def test_installing_says_that_it_takes_a_while_and_the_network():
+    makefile, readme = ((ROOT / name).read_text("utf-8") for name in ("Makefile", "README.md"))
+    assert len(re.findall(r"echo \"Installing .* \(about a minute; downloads packages\) \.\.\.\"", makefile)) == 2
+    assert "Python 3.11 or newer, make, git and internet access" in readme

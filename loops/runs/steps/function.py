@@ -18,7 +18,5 @@ class FunctionStep(NeverParks):
         template_id: str = context.action.config.template_id
         template = self._templates.get(template_id)
         if template is None:
-            raise StepUnavailable(
-                not_built(template_id), hint="built are: " + ", ".join(sorted(self._templates))
-            )
+            raise StepUnavailable(not_built(template_id), hint="built are: " + ", ".join(sorted(self._templates)))
         return await template(context, context.render())
