@@ -49,7 +49,6 @@ class Listening:
         self.address = f"http://{host}:{port}"
         url = settings.with_port(port).public_url
         if self._serves:
-            self._announced = True
             await self._open_socket()
             announce(settings.data_dir, url, self._socket)
         return url
@@ -62,6 +61,12 @@ class Listening:
         if len(os.fsencode(self._socket)) > _LONGEST_PATH:
             self._elsewhere = Path(tempfile.mkdtemp(prefix="loops-"))  # mode 0700
             self._socket = self._elsewhere / SOCKET
+        if _answers(self._socket):
+            raise ConfigError(
+                [Fault("LOOPS_DATA_DIR", f"another service listens in {self._settings.data_dir}",
+                       "stop it, or give this process a data folder of its own")]
+            )  # fmt: skip
+        self._announced = True
         self._socket.unlink(missing_ok=True)
         private = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The mode has to be right before anybody can connect: bind under a mask instead of changing it afterwards.
@@ -80,3 +85,13 @@ class Listening:
         if self._elsewhere is not None:
             shutil.rmtree(self._elsewhere, ignore_errors=True)
         await asyncio.wait_for(self._runner.cleanup(), drain_seconds + 5)
+
+
+def _answers(path: Path) -> bool:
+    """Whether somebody listens on a private socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True

@@ -14,7 +14,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal, TextIO, TypeAlias
 
-from loops.connections.secrets import Mask
+from aiohttp.http_exceptions import HttpProcessingError
+
+from loops.connections.secrets import MASKED, Mask
 from loops.log_context import bound_ids, log_context
 
 __all__ = ["LogSecrets", "log_context", "setup_logging"]
@@ -24,6 +26,8 @@ Scalar: TypeAlias = bool | int | float | str | None
 QUIET = ("alembic", "apscheduler", "asyncio", "github", "httpcore", "httpx", "slack_bolt", "slack_sdk", "urllib3")
 ENGINE = "dbos"
 
+# Secrets that are known by their form alone: API tokens, of which only digests are kept, and signatures.
+_BY_FORM = re.compile(r"loops_[A-Za-z0-9_-]{43}|sha256=[0-9a-fA-F]{64}")
 _CANCELLED = {"DBOSWorkflowCancelledError", "DBOSAwaitedWorkflowCancelledError"}
 _ENGINE_FIELDS = {"applicationID", "applicationVersion", "executorID", "operationUUID", "traceId"}
 _OWN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", *_ENGINE_FIELDS}
@@ -45,7 +49,7 @@ class LogSecrets:
             self._values, self._mask = added, Mask(added)
 
     def mask(self, text: str) -> str:
-        return self._mask(text)
+        return _BY_FORM.sub(MASKED, self._mask(text))
 
 
 def setup_logging(
@@ -83,6 +87,8 @@ class _ServiceHandler(logging.StreamHandler[TextIO]):
 
 def _is_wanted(record: logging.LogRecord, *, verbose: bool) -> bool:
     """Leaves out what the engine says of its daily work, and its tracebacks for workflows that were cancelled."""
+    if record.name == "aiohttp.server" and record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+        return False  # a stranger's broken request, with its headers: as many lines as anybody likes to send
     if record.name.partition(".")[0] != ENGINE:
         return True
     if not verbose and record.levelno < logging.WARNING:

@@ -18,8 +18,9 @@ def announce(data_dir: Path, url: str, socket: Path) -> None:
 
 
 def retract(data_dir: Path) -> None:
-    """Remove service.json."""
-    (data_dir / SERVICE_FILE).unlink(missing_ok=True)
+    """Remove service.json, unless another process has written it since."""
+    if service_file(data_dir).get("pid") == os.getpid():
+        (data_dir / SERVICE_FILE).unlink(missing_ok=True)
 
 
 def service_file(data_dir: Path) -> dict[str, object]:

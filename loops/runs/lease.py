@@ -84,7 +84,9 @@ class SingleProcessLock:
     """Keeps a SQLite database to one engine. Raises Conflict when another process holds it."""
 
     def __init__(self, database: Path) -> None:
-        self._file: IO[str] = database.with_name(database.name + ".lock").open("a")
+        lock = database.with_name(database.name + ".lock")
+        lock.touch(mode=0o600)
+        self._file: IO[str] = lock.open("a")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

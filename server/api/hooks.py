@@ -1,5 +1,6 @@
 """POST /hooks/{source}/{connection}: where senders deliver."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ _QUIET_SECONDS = 1.0
 _OURS = {503: ("the delivery could not be stored now", "send it again in a few seconds")}
 _OUR_FAULT = ("the delivery could not be taken", "whoever runs this service finds the reason in its log")
 _MOST_UNCOUNTED = 1000
+_SMALL_BODY = 256 * 1024
+_BODY_SECONDS = 30.0
 _STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
 _JSON = {"Content-Type": "application/json"}
 _json = msgspec.json.Encoder().encode
@@ -155,34 +158,56 @@ def _is_id(text: str) -> bool:
 async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:
     """The body, and how many bytes of the budget it holds. Never reads far past the limit, whatever length was told.
 
-    Only bytes that have arrived count: a length that is told and not sent holds nothing.
+    Only bytes that have arrived count, and of small bodies none: a stranger who sends large ones slowly, for half a
+    minute each, can keep out other large ones and nothing else.
     """
     told = request.content_length
     if told is not None and told > limit:
         raise _too_large(limit)
     stream = request.content
-    if stream.is_eof() and stream.total_bytes <= limit and stream.exception() is None:
-        budget.take(stream.total_bytes)  # all of it came with the headers
-        return stream.read_nowait(), stream.total_bytes
-    chunks: list[bytes] = []
-    size = 0
+    if stream.is_eof() and stream.total_bytes <= _SMALL_BODY and stream.exception() is None:
+        return stream.read_nowait(), 0  # all of it came with the headers
+    body = _Body(budget)
     try:
-        async for chunk in stream.iter_any():
-            budget.take(len(chunk))
-            size += len(chunk)
-            chunks.append(chunk)
-            if size > limit:
-                break
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in stream.iter_any():
+                body.add(chunk)
+                if body.size > limit:
+                    break
+    except TimeoutError as error:
+        body.drop()
+        message = f"the body did not arrive within {_BODY_SECONDS:.0f} s"
+        raise PayloadMalformed(message, hint="send it again, faster") from error
     except (ClientPayloadError, ConnectionError) as error:
-        budget.give_back(size)
+        body.drop()
         raise PayloadMalformed("the body could not be read to its end", hint="send it again, whole") from error
     except BaseException:
-        budget.give_back(size)
+        body.drop()
         raise
-    if size > limit:
-        budget.give_back(size)
+    if body.size > limit:
+        body.drop()
         raise _too_large(limit)
-    return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), size
+    return b"".join(body.chunks), body.held
+
+
+class _Body:
+    """A body that is arriving, and what it holds of the budget."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.held = 0
+        self._budget = budget
+
+    def add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        self.chunks.append(chunk)
+        if self.size > _SMALL_BODY:
+            self._budget.take(self.size - self.held)
+            self.held = self.size
+
+    def drop(self) -> None:
+        self._budget.give_back(self.held)
 
 
 def _too_large(limit: int) -> PayloadTooLarge:

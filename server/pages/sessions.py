@@ -66,20 +66,23 @@ class Sessions:
     async def sign_in(self, request: web.Request) -> web.Response:
         """POST /sign-in"""
         self._check_origin(request)
-        if not self._attempts.admit(request.remote or "", self._services.clock.now().timestamp()):
-            log.warning("too many attempts to sign in", extra={"address": request.remote})
-            page = _form(local_path(None), _TOO_MANY, status=429)
-            page.headers["Retry-After"] = str(int(WINDOW_SECONDS))
-            return page
         token, wanted = await _read_form(request)
         row = await self._token(token)
         if row is None:
-            log.warning("sign-in refused", extra={"address": request.remote})
-            return _form(wanted, _WRONG, status=401)
+            return self._refused(request, wanted)
         log.info("signed in", extra={"token_id": row.id, "address": request.remote})
         response = see_other(wanted)
         self._set_session(response, row.id)
         return response
+
+    def _refused(self, request: web.Request, wanted: str) -> web.Response:
+        """Only failures count, and the right token is never refused: behind a proxy everybody has one address."""
+        if self._attempts.admit(request.remote or "", self._services.clock.now().timestamp()):
+            log.warning("sign-in refused", extra={"address": request.remote})
+            return _form(wanted, _WRONG, status=401)
+        page = _form(local_path(None), _TOO_MANY, status=429)
+        page.headers["Retry-After"] = str(int(WINDOW_SECONDS))
+        return page
 
     def _check_origin(self, request: web.Request) -> None:
         if not same_origin(request.headers, self._services.public_url(), request.host):

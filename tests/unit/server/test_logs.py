@@ -186,3 +186,9 @@ def test_the_engines_fields_stay_out_of_the_lines() -> None:
     stream, _ = json_log()
     logging.getLogger("dbos").warning("slow", extra={"applicationVersion": "1", "executorID": "local"})
     assert set(lines(stream)[0]) == {"time", "level", "logger", "message"}
+
+
+@pytest.mark.parametrize("secret", ["loops_" + "a1_-" * 10 + "xyz", "sha256=" + "0f" * 32])
+def test_tokens_and_signatures_are_masked_by_their_form(secret: str) -> None:
+    assert secret not in LogSecrets().mask(f"header {secret!r} refused")
+    assert LogSecrets().mask("loops_short sha256=12") == "loops_short sha256=12"
