@@ -15,10 +15,13 @@ from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from loops.threads import off_loop
 
 T = TypeVar("T")
 
 Change = Literal["created", "updated", "unchanged"]
+
+_ENABLE_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Workflows:
 
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
-        workflow = parse_workflow(document)
+        workflow = await _parsed(document)
         return await self._write(lambda connection: self._create(connection, project_id, workflow, by))
 
     def _create(self, connection: sa.Connection, project_id: str, workflow: Workflow, by: str) -> Saved:
@@ -86,7 +89,7 @@ class Workflows:
 
         Raises Conflict when `base_version` is not the current one, or when origin_product would change.
         """
-        workflow = parse_workflow(document)
+        workflow = await _parsed(document)
 
         def change(connection: sa.Connection) -> Saved:
             row = store.get(connection, project_id, workflow_id, lock=True)
@@ -124,14 +127,28 @@ class Workflows:
 
     async def enable(self, project_id: str, workflow_id: str, by: str) -> Saved:
         """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
-        return await self._write(lambda connection: self._enable(connection, project_id, workflow_id, by))
+        for _ in range(_ENABLE_TRIES):
+            read = await self.get(project_id, workflow_id)
+            _refuse_archived(read)
+            # Parsed again: a release may have become stricter since it was saved.
+            workflow = await _parsed(dict(read.definition))
+            saved = await self._enable_as_read(read, workflow, by)
+            if saved is not None:
+                return saved
+        raise Conflict(f"workflow {read.name!r} was changed while it was being enabled", hint="enable it again")
 
-    def _enable(self, connection: sa.Connection, project_id: str, workflow_id: str, by: str) -> Saved:
-        row = store.get(connection, project_id, workflow_id, lock=True)
-        if row.status == "archived":
-            raise Conflict(f"workflow {row.name!r} is archived", hint="create it anew to use it again")
-        # Read again: a release may have become stricter since it was saved.
-        warnings = parse_workflow(dict(row.definition)).warnings
+    async def _enable_as_read(self, read: WorkflowRow, workflow: Workflow, by: str) -> Saved | None:
+        """None when it has another version by now, which nobody has parsed."""
+
+        def enable(connection: sa.Connection) -> Saved | None:
+            row = store.get(connection, read.project_id, read.id, lock=True)
+            return self._enable(connection, row, workflow.warnings, by) if row.version == read.version else None
+
+        return await self._write(enable)
+
+    def _enable(self, connection: sa.Connection, row: WorkflowRow, warnings: tuple[Fault, ...], by: str) -> Saved:
+        """Enable a locked row whose definition was parsed with these warnings."""
+        _refuse_archived(row)
         if row.status == "active":
             return Saved(row, "unchanged", warnings)
         epoch = store.bump_epoch(connection)
@@ -172,7 +189,7 @@ class Workflows:
         The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
         `enable`. Raises Conflict when several workflows have the name.
         """
-        workflow = parse_workflow(document)
+        workflow = await _parsed(document)
         if not workflow.name:
             raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
 
@@ -190,7 +207,9 @@ class Workflows:
                 else self._create(connection, project_id, workflow, by)
             )
             if enable:
-                enabled = self._enable(connection, project_id, saved.row.id, by)
+                # What is stored now is what was parsed above, whether or not this changed it.
+                row = store.get(connection, project_id, saved.row.id, lock=True)
+                enabled = self._enable(connection, row, workflow.warnings, by)
                 return dataclasses.replace(saved, row=enabled.row, enabled=enabled.enabled)
             return saved
 
@@ -199,6 +218,16 @@ class Workflows:
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
+
+
+async def _parsed(document: JsonValue) -> Workflow:
+    """Beside the event loop: a large document takes long enough to hold up everything else."""
+    return await off_loop(lambda: parse_workflow(document))
+
+
+def _refuse_archived(row: WorkflowRow) -> None:
+    if row.status == "archived":
+        raise Conflict(f"workflow {row.name!r} is archived", hint="create it anew to use it again")
 
 
 def _without_status(document: Mapping[str, Any]) -> str:

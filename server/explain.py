@@ -166,7 +166,7 @@ def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verd
     if row.status != "active":
         return deaf("enabled", f"the loop is {_STATUS.get(row.status, row.status)}")
     if row.since_epoch > delivery["epoch"]:
-        return deaf("enabled", "the loop was enabled after this delivery had arrived")
+        return deaf("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
     try:
         listener = listener_of(row)
     except DefinitionError as error:

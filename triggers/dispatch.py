@@ -239,7 +239,7 @@ class Dispatcher:
             return Verdict(listener.key, listener.version, stage, passed=passed, reason=reason, compared=compared)
 
         if listener.since > due.epoch:
-            return verdict("enabled", "the loop was enabled after this delivery had arrived")
+            return verdict("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
         try:
             state = self._definitions.initial_state(connection, listener)
         except DefinitionError as error:  # this loop's alone: others that want the event start

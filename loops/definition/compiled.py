@@ -116,7 +116,7 @@ def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | 
     try:
         return compile_filter(filters, path=join(path, "filters"))
     except FilterError as error:
-        findings.faults.extend(error.faults)
+        findings.take(error.faults)
         return None
 
 
@@ -145,7 +145,7 @@ def compile_mask(masking: Masking | None, config: Trigger | None, findings: Find
     try:
         template = compile_template(masking.hash, engine="hog", path=path)
     except TemplateError as error:
-        findings.faults.extend(error.faults)
+        findings.take(error.faults)
         return None
     inspect_roots(template, MASK_ROOTS, path, findings)
     if config is not None and not config.maskable:

@@ -2,12 +2,19 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from loops.errors import Fault
 
+MOST_KEPT = 100
+MOST_SUGGESTED = 20
+
 _SHORTEST_BEGINNING = 2
+_LONGEST_COMPARED = 60
+# How many more names of a document are compared with those that are known; None where nobody counts.
+_left: ContextVar[list[int] | None] = ContextVar("suggestions_left", default=None)
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
@@ -30,11 +37,31 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+@contextmanager
+def few_suggestions() -> Iterator[None]:
+    """Inside, only the first MOST_SUGGESTED unknown names are compared with the known ones: comparing is slow."""
+    before = _left.set([MOST_SUGGESTED])
+    try:
+        yield
+    finally:
+        _left.reset(before)
+
+
+def _may_suggest() -> bool:
+    left = _left.get()
+    if left is None:
+        return True
+    left[0] -= 1
+    return left[0] >= 0
+
+
 def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     """`did you mean …?` when a known name is close, or begins with `name`; else nothing. A `prefix` that the names
     share brings none of them closer."""
-    wanted = name.lower().removeprefix(prefix)[:100]
-    folded = {candidate.lower().removeprefix(prefix): candidate for candidate in known}
+    if not _may_suggest():
+        return ""
+    wanted = name.lower().removeprefix(prefix)[:_LONGEST_COMPARED]
+    folded = {candidate.lower().removeprefix(prefix)[:_LONGEST_COMPARED]: candidate for candidate in known}
     close = difflib.get_close_matches(wanted, list(folded), n=1)
     if not close and len(wanted) > _SHORTEST_BEGINNING:
         close = [candidate for candidate in folded if candidate.startswith(wanted)]
@@ -52,24 +79,78 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     return nearest(name, known) or f"known here: {', '.join(known)}"
 
 
-@dataclass(slots=True)
-class Findings:
-    """What a pass over a document found: faults refuse it, warnings go with it."""
+class _Kept:
+    """The first of what was found, and how many more there were."""
 
-    faults: list[Fault] = field(default_factory=list)
-    warnings: list[Fault] = field(default_factory=list)
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.first: list[Fault] = []
+        self.more = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.first)
+
+    def add(self, fault: Fault) -> None:
+        if len(self.first) < MOST_KEPT:
+            self.first.append(fault)
+        else:
+            self.more += 1
+
+    def absorb(self, later: "_Kept") -> None:
+        for fault in later.first:
+            self.add(fault)
+        self.more += later.more
+
+    def told(self) -> list[Fault]:
+        if not self.more:
+            return list(self.first)
+        return [*self.first, Fault("", f"{self.more} more {self._what} are not shown", "mend these first")]
+
+
+class Findings:
+    """What a pass over a document found: faults refuse it, warnings go with it.
+
+    Of each the first MOST_KEPT are kept; a last one says how many more there were. A fault about a place, or an object,
+    in which the `earlier` pass has refused something is that fault's echo and left out.
+    """
+
+    def __init__(self, earlier: "Findings | None" = None) -> None:
+        self._earlier = earlier
+        self.covered: set[str] = set()  # every place with a fault, and every object around one
+        self.kept_faults = _Kept("faults")
+        self.kept_warnings = _Kept("warnings")
+
+    @property
+    def faults(self) -> list[Fault]:
+        return self.kept_faults.told()
+
+    @property
+    def warnings(self) -> list[Fault]:
+        return self.kept_warnings.told()
 
     def refuse(self, path: str, message: str, hint: str = "") -> None:
-        self.faults.append(Fault(path, message, hint))
+        self.take([Fault(path, message, hint)])
+
+    def take(self, faults: Iterable[Fault]) -> None:
+        """Refuse for what another check has found."""
+        for fault in faults:
+            if self._earlier is None or not self._earlier.covers(fault.path):
+                self._remember(fault.path)
+                self.kept_faults.add(fault)
 
     def warn(self, path: str, message: str, hint: str = "") -> None:
-        self.warnings.append(Fault(path, message, hint))
+        self.kept_warnings.add(Fault(path, message, hint))
 
     def absorb(self, later: "Findings") -> None:
-        """Take over what a later pass found. A fault about a place, or an object, in which an earlier pass has already
-        refused something is that fault's echo and left out."""
-        refused = [fault.path for fault in self.faults]
-        for fault in later.faults:
-            if not any(path == fault.path or path.startswith(f"{fault.path}.") for path in refused):
-                self.faults.append(fault)
-        self.warnings.extend(later.warnings)
+        """Take over what a later pass found."""
+        self.covered |= later.covered
+        self.kept_faults.absorb(later.kept_faults)
+        self.kept_warnings.absorb(later.kept_warnings)
+
+    def covers(self, path: str) -> bool:
+        """Whether something at a place, or inside it, was refused, by this pass or before it."""
+        return path in self.covered or (self._earlier is not None and self._earlier.covers(path))
+
+    def _remember(self, path: str) -> None:
+        self.covered.add(path)
+        self.covered.update(path[: dot.start()] for dot in re.finditer(r"\.", path))

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, JsonValue
 
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
-from loops.definition.findings import Findings, join, nearest, shown
+from loops.definition.findings import Findings, few_suggestions, join, nearest, shown
+from loops.definition.limits import inspect_size
 from loops.definition.not_yet import warn_of_action, warn_of_masking
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
@@ -61,13 +62,19 @@ _EDGE: Validator[Edge] = Validator(Edge)
 
 def parse_workflow(document: JsonValue) -> Workflow:
     """The workflow that a document describes. Raises DefinitionError with all its faults, each with path and mend."""
+    with few_suggestions():
+        return _parse(document)
+
+
+def _parse(document: JsonValue) -> Workflow:
     findings = Findings()
-    plain = plain_object(document, findings)
+    inspect_size(document, findings)
+    plain = {} if findings.faults else plain_object(document, findings)
     if findings.faults:
         raise DefinitionError(findings.faults)
     kept = without_server_keys(plain, findings)
     read = _Read(kept, findings)
-    further = Findings()
+    further = Findings(findings)
     _inspect(read, further)
     findings.absorb(further)
     if findings.faults or read.head.value is None:

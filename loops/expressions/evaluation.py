@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from loops.expressions.faults import fault
-from loops.expressions.notation import HogValue, hog_text
+from loops.expressions.notation import HogValue, hog_text, is_container, json_text
 
 MAX_OUTPUT = 1_000_000
 """Characters that one text may have."""
@@ -14,16 +14,20 @@ CLOCK = "__now__"
 
 # Characters and items that one rendering may read and write. Without loops in the language this alone bounds its time.
 _WORK = 10_000_000
+# What a character of a list's or map's text costs to write, above what reading it costs.
+_WRITING = 4
 
 
 class Evaluation:
     """What compiled expressions are called with."""
 
-    __slots__ = ("_left", "scope")
+    __slots__ = ("_left", "_texts", "scope")
 
     def __init__(self, scope: Mapping[str, object]) -> None:
         self.scope = scope
         self._left = _WORK
+        # By notation and identity; the value is kept, so that its identity stays its own.
+        self._texts: dict[tuple[_Notation, int], tuple[HogValue, str]] = {}
 
     def spend(self, work: int) -> None:
         """Count characters or items; raises TemplateError once the rendering has had its share."""
@@ -39,13 +43,32 @@ class Evaluation:
 
     def text(self, value: HogValue) -> str:
         """The value as Hog prints it."""
-        return self.made(hog_text(value, MAX_OUTPUT))
+        return self._written(hog_text, value)
+
+    def json(self, value: HogValue) -> str:
+        """The value as compact JSON."""
+        return self._written(json_text, value)
+
+    def flat(self, value: HogValue) -> HogValue:
+        """A list or map as Hog prints it; any other value as it is."""
+        return self.text(value) if is_container(value) else value
+
+    def _written(self, notation: "_Notation", value: HogValue) -> str:
+        if not is_container(value):
+            return self.made(notation(value, MAX_OUTPUT))
+        key = notation, id(value)
+        if key not in self._texts:
+            text = notation(value, MAX_OUTPUT)
+            self.spend(_WRITING * len(text))
+            self._texts[key] = value, text
+        return self.made(self._texts[key][1])
 
     def now(self) -> datetime:
         """The scope's clock, else the system's."""
         return clock(self.scope)
 
 
+_Notation: TypeAlias = Callable[[HogValue, int], str]
 Run: TypeAlias = Callable[[Evaluation], HogValue]
 
 
@@ -58,7 +81,7 @@ def clock(scope: Mapping[str, object]) -> datetime:
 
 
 def size(value: object) -> int:
-    """What reading the value costs."""
+    """What reading the value costs, but not what is inside its items: writing those as text is counted there."""
     return len(value) if isinstance(value, (str, Sequence, Mapping)) else 1
 
 

@@ -4,7 +4,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Never
@@ -13,11 +13,13 @@ from loops.expressions.coercion import contains, epoch_seconds, to_number, truth
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, Run, check_length, joined, size
 from loops.expressions.faults import fault
 from loops.expressions.moments import format_hog, in_zone, to_moment, zone_named
-from loops.expressions.notation import HogValue, Number, hog_text, json_text
+from loops.expressions.notation import HogValue, Number, hog_text
 from loops.expressions.operators import settled
 
 _LEADING_INT = re.compile(r"\s*([+-]?\d{1,300})", re.ASCII)
 _LEADING_FLOAT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+# What a character of JSON costs to read and indent.
+_INDENTING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,18 @@ def nearest(name: str) -> str:
     return f"did you mean {by_lower[found[0]]}()?" if found else f"known: {', '.join(sorted(FUNCTIONS))}"
 
 
-def _plain(call: Callable[..., HogValue], least: int, most: int | None = None) -> Function:
-    """A function of values. `most` left out is `least`."""
+def _plain(
+    call: Callable[..., HogValue], least: int, most: int | None = None, *, texts: Collection[int] = ()
+) -> Function:
+    """A function of values. `most` left out is `least`; `texts` are the arguments whose lists and maps become text."""
 
     def bind(runs: Sequence[Run]) -> Run:
         def run(evaluation: Evaluation) -> HogValue:
             values = [argument(evaluation) for argument in runs]
             evaluation.spend(1 + sum(map(size, values)))
+            for place in texts:
+                if place < len(values):
+                    values[place] = evaluation.flat(values[place])
             result = call(*values)
             return evaluation.made(result) if isinstance(result, str) else result
 
@@ -191,15 +198,31 @@ def _position(value: HogValue, wanted: HogValue) -> HogValue:
     return value.find(hog_text(wanted, MAX_OUTPUT)) + 1 if isinstance(value, str) else 0
 
 
-def _json_stringify(value: HogValue, indent: HogValue = None) -> HogValue:
-    text = json_text(value, MAX_OUTPUT)
-    width = to_number(indent) if isinstance(indent, (int, float)) else None
-    if not width or width < 1:
-        return text
+def _json_stringify(runs: Sequence[Run]) -> Run:
+    def run(evaluation: Evaluation) -> HogValue:
+        value, *rest = [argument(evaluation) for argument in runs]
+        text = evaluation.json(value)
+        indent = rest[0] if rest else None
+        width = to_number(indent) if isinstance(indent, (int, float)) else None
+        if not width or width < 1:
+            return text
+        evaluation.spend(_INDENTING * len(text))
+        return evaluation.made(_indented(text, int(min(width, 10))))
+
+    return run
+
+
+def _indented(text: str, width: int) -> str:
+    chunks: list[str] = []
+    length = 0
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=min(int(width), 10))
+        for chunk in json.JSONEncoder(ensure_ascii=False, indent=width).iterencode(json.loads(text)):
+            length += len(chunk)
+            check_length(length)  # here, as deep lists indent to many times their own length
+            chunks.append(chunk)
     except RecursionError:
         raise fault("jsonStringify() cannot indent a value nested so deeply") from None
+    return "".join(chunks)
 
 
 def _json_parse(value: HogValue) -> HogValue:
@@ -259,20 +282,20 @@ FUNCTIONS: Mapping[str, Function] = {
     "isNotNull": _plain(lambda value: value is not None, 1),
     "isNull": _plain(lambda value: value is None, 1),
     "jsonParse": _plain(_json_parse, 1),
-    "jsonStringify": _plain(_json_stringify, 1, 2),
+    "jsonStringify": _lazy(_json_stringify, 1, 2),
     "length": _plain(_length, 1),
     "lower": _plain(_lower, 1),
     "notEmpty": _plain(lambda value: not _is_empty(value), 1),
     "now": _lazy(_now, 0, 1),
-    "position": _plain(_position, 2),
-    "replaceAll": _plain(_replace_all, 3),
+    "position": _plain(_position, 2, texts=(1,)),
+    "replaceAll": _plain(_replace_all, 3, texts=(1, 2)),
     "round": _plain(lambda value, _digits=None: _rounded(value, _half_up), 1, 2),
     "splitByString": _plain(_split_by_string, 2, 3),
     "substring": _plain(_substring, 2, 3),
     "toDateTime": _plain(_to_date_time, 1, 2),
     "toFloat": _plain(_to_float, 1),
     "toInt": _plain(_to_int, 1),
-    "toString": _plain(lambda value: hog_text(value, MAX_OUTPUT), 1, 2),
-    "trim": _plain(_trim, 1, 2),
+    "toString": _plain(lambda value: hog_text(value, MAX_OUTPUT), 1, 2, texts=(0,)),
+    "trim": _plain(_trim, 1, 2, texts=(1,)),
     "upper": _plain(_upper, 1),
 }

@@ -11,6 +11,7 @@ from typing import TextIO, cast
 
 from liquid import BoundTemplate, Environment, RenderContext, Token
 from liquid.builtin.expressions import StringLiteral
+from liquid.builtin.expressions.logical import ContainsExpression, _contains
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.echo_tag import EchoTag
 from liquid.exceptions import LiquidError
@@ -20,7 +21,7 @@ from liquid.stringify import to_liquid_string
 from loops.errors import Fault, TemplateError
 from loops.expressions.evaluation import CLOCK, Evaluation, check_length, size
 from loops.expressions.faults import fault, refusal
-from loops.expressions.liquid_filters import guarded, install
+from loops.expressions.liquid_filters import extent, guarded, install
 from loops.expressions.liquid_values import spelled, wrapped
 from loops.expressions.notation import moment_text
 
@@ -56,7 +57,7 @@ class LiquidTemplate:
         try:
             template = cast("_Bound", _environment(html).from_string(decoded))
             template.work = markup
-            _unmark_literals(template)
+            _adjust(template)
             analysis = template.analyze()
         except LiquidError as error:
             raise _refused(error) from error
@@ -118,6 +119,7 @@ class _Context(RenderContext):
 
     def get(self, path: list[object], *, token: Token | None, **options: object) -> object:
         value = super().get(path, token=token, **options)
+        self.evaluation.spend(_reading(value))
         return wrapped(value, self.evaluation, str(path[0]))
 
     def assign(self, key: str, val: object) -> None:
@@ -134,6 +136,11 @@ class _Context(RenderContext):
         # Counted as each loop is entered, so that loops after and in each other share one allowance.
         self.evaluation.spend(length * (20 + 2 * self.template.work))
         super().raise_for_loop_limit(length)
+
+
+def _reading(value: object) -> int:
+    """What comparing or searching the value costs, counted as it is read; lists and maps count that themselves."""
+    return len(value) // 4 if isinstance(value, str) else 1
 
 
 _Bound.context_class = _Context
@@ -187,8 +194,23 @@ class _PlainLiteral(StringLiteral):
         return self.value
 
 
-def _unmark_literals(template: _Bound) -> None:
-    """Editors write entities inside tags, which are decoded, so what a literal prints has to be encoded again.
+class _CountedContains(ContainsExpression):
+    """`contains`, which looks at each number of a range."""
+
+    __slots__ = ()
+
+    def evaluate(self, context: RenderContext) -> object:
+        searched = self.left.evaluate(context)
+        if isinstance(searched, range) and isinstance(context, _Context):
+            context.evaluation.spend(extent(searched))
+        # Not by super(), which would evaluate the left side again, and a chain of these twice as often at each link.
+        return _contains(self.token, searched, self.right.evaluate(context))
+
+
+def _adjust(template: _Bound) -> None:
+    """Make texts of the template plain and `contains` count its work.
+
+    Editors write entities inside tags, which are decoded, so what a literal prints has to be encoded again.
 
     The library makes its literals in module functions, which leaves only to change their class afterwards; one that
     was overlooked would be trusted, as the library trusts them all.
@@ -203,6 +225,8 @@ def _unmark_literals(template: _Bound) -> None:
             expression = expressions.pop()
             if type(expression) is StringLiteral:
                 expression.__class__ = _PlainLiteral
+            elif type(expression) is ContainsExpression:
+                expression.__class__ = _CountedContains
             expressions.extend(expression.children())
 
 

@@ -45,10 +45,10 @@ def guarded(name: str, call: _Filter, evaluation: Evaluation) -> _Filter:
     def run(left: object, *arguments: object, **options: object) -> object:
         if name in _ON_TEXT:
             left, arguments = spelled(left), tuple(map(spelled, arguments))
-        evaluation.spend(1 + _extent(left) + sum(map(_extent, arguments)))
+        evaluation.spend(1 + extent(left) + sum(map(extent, arguments)))
         _check_growth(name, left, arguments, evaluation)
         result = call(left, *arguments, **options)
-        evaluation.spend(_extent(result))
+        evaluation.spend(extent(result))
         if isinstance(result, str):
             check_length(len(result))
         if isinstance(result, int) and result.bit_length() > _LARGEST_INT_BITS:
@@ -58,7 +58,8 @@ def guarded(name: str, call: _Filter, evaluation: Evaluation) -> _Filter:
     return run
 
 
-def _extent(value: object) -> int:
+def extent(value: object) -> int:
+    """What reading a value costs, without what is inside its items."""
     if isinstance(value, range):
         return max(0, value.stop - value.start)  # len() fails for a vast range
     if isinstance(value, (list, dict)):
@@ -71,8 +72,10 @@ def _check_growth(name: str, left: object, arguments: Sequence[object], evaluati
         old, new = str(arguments[0]), str(arguments[1])
         text = str(left)
         check_length(len(text) + text.count(old) * (len(new) - len(old)))
+    if name in ("sort", "sort_natural"):
+        evaluation.spend(8 * extent(left))  # each item is compared several times
     if name == "uniq":
-        evaluation.spend(_extent(left) ** 2 // 10)  # each item is compared with each before it
+        evaluation.spend(extent(left) ** 2 // 10)  # each item is compared with each before it
 
 
 def _evaluation(context: RenderContext) -> Evaluation:

@@ -11,19 +11,31 @@ from liquid import Undefined
 from liquid.builtin.tags.for_tag import ForLoop
 from liquid.builtin.tags.tablerow_tag import TableRow
 
-from loops.expressions.evaluation import MAX_OUTPUT, Evaluation
-from loops.expressions.notation import HogValue, json_text, number_text
+from loops.expressions.evaluation import Evaluation
+from loops.expressions.notation import HogValue, number_text
 
 _OWN = (Undefined, ForLoop, TableRow)  # mappings that Liquid makes itself
+_ENTRY = 4  # what an item costs, in characters
 
 
 class JsonMap(dict[str, object]):
     """A map of the scope."""
 
     def __init__(self, raw: Mapping[str, object], evaluation: Evaluation) -> None:
+        evaluation.spend(_ENTRY * 4 + len(raw))
         super().__init__(raw)
         self.raw = raw
         self._evaluation = evaluation
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, dict) and len(other) == len(self):
+            _count(self.raw, self._evaluation)
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # as any dict
 
     def __getitem__(self, key: str) -> object:
         return wrapped(super().__getitem__(key), self._evaluation)
@@ -39,9 +51,24 @@ class JsonList(list[object]):
     """A list of the scope, or one that a filter made."""
 
     def __init__(self, raw: Sequence[object], evaluation: Evaluation) -> None:
+        evaluation.spend(_ENTRY * (1 + len(raw)))
         super().__init__(raw)
         self.raw = raw
         self._evaluation = evaluation
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, list) and len(other) == len(self):
+            _count(self.raw, self._evaluation)
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # as any list
+
+    def __contains__(self, item: object) -> bool:
+        self._evaluation.spend(_ENTRY * (1 + len(self)))
+        return super().__contains__(item)  # what is compared with lists or maps counts itself, each time
 
     def __getitem__(self, index: SupportsIndex | slice) -> object:  # type: ignore[override]  # as above
         return wrapped(super().__getitem__(index), self._evaluation)
@@ -51,6 +78,19 @@ class JsonList(list[object]):
 
     def __str__(self) -> str:
         return printed(self, self._evaluation)
+
+
+def _count(value: object, evaluation: Evaluation) -> None:
+    """Count all that a comparison may have to read, down to the innermost items."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        evaluation.spend(_ENTRY + (len(item) if isinstance(item, str) else 0))
+        if isinstance(item, Mapping):
+            evaluation.spend(_ENTRY * len(item))
+            pending.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            pending.extend(item)
 
 
 def wrapped(value: object, evaluation: Evaluation, name: str = "") -> object:
@@ -78,7 +118,7 @@ def unwrapped(value: object) -> HogValue:
 
 def printed(value: object, evaluation: Evaluation) -> str:
     """The value as JSON, if that is not too long."""
-    return evaluation.made(json_text(unwrapped(value), MAX_OUTPUT))
+    return evaluation.json(unwrapped(value))
 
 
 def spelled(value: object) -> object:

@@ -11,12 +11,12 @@ from typing import Protocol, TypeAlias
 
 from loops.errors import TemplateError
 from loops.expressions.coercion import to_number
-from loops.expressions.evaluation import CLOCK, Evaluation, Run, joined, size
+from loops.expressions.evaluation import CLOCK, Evaluation, Run, joined
 from loops.expressions.faults import fault, refusal
 from loops.expressions.functions import FUNCTIONS, nearest
 from loops.expressions.lexer import MAX_NESTING
 from loops.expressions.notation import HogValue, moment_text
-from loops.expressions.operators import NUMERIC, OPERATORS, Operator
+from loops.expressions.operators import NUMERIC, applied
 
 Segment: TypeAlias = str | int
 StaticPath: TypeAlias = tuple[Segment, ...]
@@ -217,8 +217,8 @@ class Chain:
         run = compilation.compile(self.first)
         if len(self.rest) == 1:
             operator, operands = self.rest[0]
-            return _applied(run, OPERATORS[operator], compilation.all(operands))
-        rest = [(OPERATORS[operator], compilation.all(operands)) for operator, operands in self.rest]
+            return _applied(run, operator, compilation.all(operands))
+        rest = [(operator, compilation.all(operands)) for operator, operands in self.rest]
         return _chained(run, rest)
 
     @staticmethod
@@ -278,23 +278,18 @@ def _walk(inner: Run, steps: Sequence[Segment | Run]) -> Run:
     return run
 
 
-def _applied(left: Run, operator: Operator, operands: Sequence[Run]) -> Run:
+def _applied(left: Run, operator: str, operands: Sequence[Run]) -> Run:
     def run(evaluation: Evaluation) -> HogValue:
-        value = left(evaluation)
-        others = [operand(evaluation) for operand in operands]
-        evaluation.spend(size(value) + sum(map(size, others)))
-        return operator(value, *others)
+        return applied(operator, evaluation, [left(evaluation), *[operand(evaluation) for operand in operands]])
 
     return run
 
 
-def _chained(first: Run, rest: Sequence[tuple[Operator, Sequence[Run]]]) -> Run:
+def _chained(first: Run, rest: Sequence[tuple[str, Sequence[Run]]]) -> Run:
     def run(evaluation: Evaluation) -> HogValue:
         value = first(evaluation)
         for operator, operands in rest:
-            others = [operand(evaluation) for operand in operands]
-            evaluation.spend(size(value) + sum(map(size, others)))
-            value = operator(value, *others)
+            value = applied(operator, evaluation, [value, *[operand(evaluation) for operand in operands]])
         return value
 
     return run

@@ -3,11 +3,11 @@
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from loops.expressions.coercion import contains, equals, less, less_or_equal, to_number
-from loops.expressions.evaluation import MAX_OUTPUT, check_length
+from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, check_length, size
 from loops.expressions.faults import fault
 from loops.expressions.notation import EXPONENT_FROM, HogValue, Number, hog_text
 
@@ -137,3 +137,13 @@ OPERATORS: dict[str, Operator] = {
     "%": _counted(_remainder),
     "||": _joined,
 }
+
+_ON_TEXT = frozenset({"like", "ilike", "not like", "not ilike", "||"})
+
+
+def applied(name: str, evaluation: Evaluation, values: Sequence[HogValue]) -> HogValue:
+    """The operator's result, counting what it reads and the text that it makes of a list or map."""
+    evaluation.spend(sum(map(size, values)))
+    if name in _ON_TEXT or (name in ("in", "not in") and isinstance(values[1], str)):
+        values = [evaluation.flat(value) for value in values]
+    return OPERATORS[name](*values)

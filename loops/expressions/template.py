@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias, cast
 
 from loops.errors import Fault, TemplateError
 from loops.event import JsonValue
-from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, Run, joined
+from loops.expressions.evaluation import Evaluation, Run, joined
 from loops.expressions.faults import placed
 from loops.expressions.hog import parse_expression, parse_template
 from loops.expressions.lexer import MAX_NESTING
 from loops.expressions.liquid import LiquidTemplate
 from loops.expressions.nodes import Compilation, StaticPath, plain
-from loops.expressions.notation import HogValue, hog_text
+from loops.expressions.notation import HogValue
 
 Engine: TypeAlias = Literal["hog", "liquid"]
 Scope: TypeAlias = Mapping[str, object]  # JSON-like values by name, and the clock
@@ -183,7 +183,7 @@ def _escaped(run: Run, *, alone: bool) -> Run:
         value = run(evaluation)
         if value is None or (alone and not isinstance(value, str)):
             return value
-        return html_text.escape(hog_text(value, MAX_OUTPUT))
+        return html_text.escape(evaluation.text(value))
 
     return escape
 

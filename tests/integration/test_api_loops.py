@@ -1,10 +1,14 @@
 """Workflows, what arrives for them, and their runs, over the API."""
 
+import threading
 import uuid
 from typing import Any
 
 import pytest
 
+import loops.workflows
+import server.api.workflows
+from loops.definition import parse_workflow
 from loops.definition.plain import SERVER_KEYS
 from loops.store.tables import deliveries
 from server.demo_payloads import issue_opened, push
@@ -182,6 +186,7 @@ async def test_each_enabled_loop_has_a_verdict_that_says_why(api: Api) -> None:
     delivery = await api.deliver(await api.github(), "issues", issue_opened())
     await api.post("workflows", listening("too late"))
     found = await verdicts(api, delivery)
+    assert found["too late"]["reason"] == "the loop was enabled, or enabled again, after this delivery had arrived"
     assert {name: (one["passed"], one["stage"], one["recomputed"]) for name, one in found.items()} == {
         "starts": (True, "start", False),
         "wrong action": (False, "filters", False),
@@ -324,3 +329,54 @@ async def test_a_push_reaches_the_loops_that_listen_to_pushes_alone(api: Api) ->
     delivery = await api.deliver(await api.github(), "push", push())
     verdict = (await verdicts(api, delivery))["issues only"]
     assert verdict["reason"] == 'event_type is "push", wanted exactly "issues"'
+
+
+# Parsing
+
+
+async def test_no_definition_is_parsed_on_the_event_loop_or_inside_a_transaction(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def parse(document: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return parse_workflow(document)
+
+    for module in (loops.workflows, server.api.workflows):
+        monkeypatch.setattr(module, "parse_workflow", parse)
+    document = listening("off the loop", status="draft")
+    made = await api.post("workflows", document)
+    await api.call("PUT", f"workflows/{made['id']}", document)
+    await api.post("workflows/validate", {"document": document})
+    await api.post(f"workflows/{made['id']}/enable")
+    await api.post("workflows/apply", {"document": document, "enable": True})
+    assert len(threads) == 5
+    assert all(name.startswith("loops-once") for name in threads)
+
+
+@pytest.mark.parametrize("changes", [1, 2])
+async def test_a_workflow_changed_while_it_is_being_enabled_is_read_once_more(
+    api: Api, monkeypatch: pytest.MonkeyPatch, changes: int
+) -> None:
+    made = await api.post("workflows", listening("changing", status="draft"))
+    workflows = api.service.services.workflows
+    read, told = workflows.get, []
+
+    async def outrun(project_id: str, workflow_id: str) -> Any:
+        row = await read(project_id, workflow_id)
+        if len(told) < changes:
+            told.append(row.version)
+            document = listening("changing", status="draft", description=f"change {row.version}")
+            await workflows.update(project_id, workflow_id, document, "another")
+        return row
+
+    monkeypatch.setattr(workflows, "get", outrun)
+    status, answered = await api.call("POST", f"workflows/{made['id']}/enable")
+    monkeypatch.undo()
+    shown = await api.get(f"workflows/{made['id']}")
+    if changes == 1:
+        assert (status, shown["status"], shown["version"]) == (200, "active", 2)
+    else:
+        assert (status, shown["status"], shown["version"]) == (409, "draft", 3)
+        assert "changed while it was being enabled" in answered["error"]["message"]

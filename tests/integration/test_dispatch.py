@@ -233,6 +233,17 @@ async def test_a_loop_that_was_switched_off_starts_nothing_more(service):
 
 
 @pytest.mark.postgres
+async def test_a_loop_enabled_again_before_dispatch_is_said_to_have_been(service):
+    flow = await listening(service, "acme/again")
+    before = await posted(service, issue("acme/again"))
+    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.enable(PROJECT, flow, "test")
+    await all_batches(service)
+    (verdict,) = await service.verdicts(before)
+    told = "the loop was enabled, or enabled again, after this delivery had arrived"
+    assert (verdict["stage"], verdict["reason"]) == ("enabled", told)
+
+
 async def test_a_loop_enabled_while_a_batch_begins_misses_no_delivery(postgres_url, tmp_path):
     wiring = Wiring(dispatching=False)
     async with running(tmp_path, postgres_url, role="web", wiring=wiring) as service:

@@ -35,12 +35,12 @@ def compile_inputs(
     said: dict[str, JsonValue] = {}
     said.update((name, one.value) for name, one in given.items() if one.value is not None and one.value != "")
     schema.lacking(said, path, findings)
-    shape = Findings()
+    shape = Findings(findings)
     rest = _validator(schema).validate(said, path, shape, _place).rest
     findings.absorb(shape)
     if rest is None:
         return {}
-    further = Findings()
+    further = Findings(findings)
     compiled: dict[str, Compiled] = {}
     for name, value in _ordered(rest, given):
         marker = templated(schema.model_fields[name])
@@ -100,7 +100,7 @@ class _Compiler:
         try:
             template = compile_template(value, engine=self.language, path=path, html=html)
         except TemplateError as error:
-            self.findings.faults.extend(error.faults)
+            self.findings.take(error.faults)
             return None
         allowed = INSTRUCTION_ROOTS if self.marker.guarded else self.roots
         if self.marker.guarded:

@@ -20,13 +20,23 @@ def faults_of(
     a place."""
     seen: set[tuple[str | int, ...]] = set()
     for detail in error.errors(include_url=False):
-        parts, owner, reached = _locate(annotation, raw, detail["loc"])
-        message, hint = _words(detail, owner, reached)
-        if detail["type"].startswith("union_tag_"):
-            parts.append("type")
+        parts, owner, reached = _place(detail, annotation, raw)
         if tuple(parts) not in seen:
             seen.add(tuple(parts))
-            yield parts, message, hint
+            yield parts, *_words(detail, owner, reached)
+
+
+def places_of(error: ValidationError, annotation: object, raw: JsonValue) -> Iterator[Sequence[str | int]]:
+    """Where in `raw` something is wrong, without the words."""
+    for detail in error.errors(include_url=False):
+        yield _place(detail, annotation, raw)[0]
+
+
+def _place(detail: ErrorDetails, annotation: object, raw: object) -> tuple[list[str | int], type[Shape] | None, object]:
+    parts, owner, reached = _locate(annotation, raw, detail["loc"])
+    if detail["type"].startswith("union_tag_"):
+        parts.append("type")
+    return parts, owner, reached
 
 
 def _locate(

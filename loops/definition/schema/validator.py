@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from loops.definition.findings import Findings, join
-from loops.definition.schema.translate import faults_of
+from loops.definition.schema.translate import faults_of, places_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -55,7 +55,7 @@ class Validator(Generic[T]):
     def _without_faults(self, raw: JsonValue, error: ValidationError) -> T | None:
         rest = copy.deepcopy(raw)
         for _ in range(_MOST_ROUNDS):
-            _cut_out(rest, [parts for parts, _, _ in faults_of(error, self._annotation, rest)])
+            _cut_out(rest, places_of(error, self._annotation, rest))
             if isinstance(rest, dict):
                 rest = {**self._spare, **rest}
             try:

@@ -192,8 +192,9 @@ def without(document: Document, path: str) -> Document:
 
 
 def warned(workflow: Any) -> list[Fault]:
-    """A workflow's warnings but those about what this release lacks, which all say "yet"."""
-    return [warning for warning in workflow.warnings if "yet" not in warning.message]
+    """A workflow's warnings but those about what this release lacks, which all say "yet" or "in this release"."""
+    lacking = ("yet", "in this release")
+    return [warning for warning in workflow.warnings if not any(words in warning.message for words in lacking)]
 
 
 def parsed(document: Any) -> Any:

@@ -128,3 +128,95 @@ def test_work_is_counted_anew_for_each_render():
     template = compile_template("{length(concat(v.long, ''))}" * 2)
     for _ in range(20):
         assert template.render(BIG) == "10000001000000"
+
+
+ITEMS = [{"a": 1, f"k{i}": f"some text {i}"} for i in range(12_000)]
+EVENT = {"event": {"l": ITEMS, "m": [dict(item) for item in ITEMS]}}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{" + "position('a', event.l) + " * 400 + "1}",
+        "{" + "position('a', [event.l]) + " * 400 + "1}",
+        "{" + "trim('a', event.l) = '' and " * 400 + "true}",
+        "{" + "replaceAll('a', event.l, 'b') = 'c' or " * 400 + "false}",
+        "{" + "replaceAll('a', 'b', event.l) = 'c' or " * 400 + "false}",
+        "{" + "event.l like 'zqzq' or " * 400 + "false}",
+        "{" + "event.l not ilike '%' or " * 400 + "false}",
+        "{" + "'zqzq' like event.l or " * 400 + "false}",
+        "{" + "event.l in 'zqzq' or " * 400 + "false}",
+        "{" + "event.l not in 'zqzq' and " * 400 + "true}",
+        "{" + "length(event.l || '') + " * 400 + "1}",
+        "{" + "length(toString(event.l)) + " * 400 + "1}",
+        "{" + "length(jsonStringify(event.l)) + " * 400 + "1}",
+        "{" + "length(jsonStringify([event.l])) + " * 400 + "1}",
+    ],
+)
+def test_writing_lists_and_maps_as_text_is_work(source):
+    with pytest.raises(TemplateError, match="too much work"):
+        compile_template(source).render(EVENT)
+
+
+def test_a_list_that_is_only_looked_at_costs_nothing_for_its_text():
+    source = "{" + "isNotNull(event.l[2]) and length(event.l[1]) = 2 and " * 400 + "true}"
+    assert compile_template(source).render(EVENT) is True
+
+
+def test_json_that_indents_to_a_vast_text_is_refused():
+    value: JsonValue = list(range(200_000))
+    for _ in range(200):
+        value = [value]
+    with pytest.raises(TemplateError, match="a text of more than 1,000,000 characters"):
+        compile_template("{length(jsonStringify(v, 10))}").render({"v": value})
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        '{% if event.l contains "zz" %}{% endif %}',
+        "{% if event.l contains event.m[11999] %}{% endif %}",
+        "{% if event.l == event.m %}{% endif %}",
+        "{% if event.l != event.m %}{% endif %}",
+        "{% case event.l %}{% when event.m %}{% endcase %}",
+        '{% if text contains "aaab" %}{% endif %}',
+        "{% if text == text %}{% endif %}",
+        '{% assign x = event.l | where: "a", 1 %}',
+        '{% assign x = event.l | reject: "a", 1 %}',
+        '{% assign x = event.l | find: "a", 2 %}',
+        '{% assign x = event.l | map: "a" %}',
+        '{% assign x = event.l | sort: "a" %}',
+        '{% assign x = event.l | sort_natural: "a" %}',
+        "{% assign x = event.l | json %}",
+        "{% assign x = event.l[0] %}" * 60,
+    ],
+)
+def test_what_a_loop_reads_of_lists_and_texts_is_work(turn):
+    source = "{% for n in (1..20000) %}" + turn + "{% endfor %}"
+    with pytest.raises(TemplateError, match="too much work"):
+        compile_template(source, engine="liquid").render({**EVENT, "text": "a" * 400_000})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{% assign r = (1..9000000) %}{% if r contains "a" %}{% endif %}',
+        '{% if 1 == 2 or (1..99999999) contains "a" %}{% endif %}',
+        '{% for n in (1..2) %}{% unless (1..9000000) contains "a" %}{% endunless %}{% endfor %}',
+    ],
+)
+def test_searching_a_vast_range_is_work(source):
+    with pytest.raises(TemplateError, match="too much work"):
+        compile_template(source, engine="liquid").render({})
+
+
+def test_a_chain_of_contains_evaluates_each_link_once():
+    source = "{% if t" + " contains t" * 25 + " %}1{% endif %}"
+    with pytest.raises(TemplateError):
+        compile_template(source, engine="liquid").render({"t": "a"})
+
+
+def test_lists_and_maps_still_compare_by_what_they_hold():
+    scope = {"a": [{"k": [1]}], "b": [{"k": [1]}], "c": [{"k": [2]}], "d": {"k": [1]}}
+    source = "{% if a == b %}1{% endif %}{% if a != c %}2{% endif %}{% if a contains d %}3{% endif %}"
+    assert compile_template(source + "{% if c contains d %}4{% endif %}", engine="liquid").render(scope) == "123"
