@@ -203,7 +203,7 @@ class _CountedContains(ContainsExpression):
         searched = self.left.evaluate(context)
         if isinstance(searched, range) and isinstance(context, _Context):
             context.evaluation.spend(extent(searched))
-        # Not by super(), which would evaluate the left side again, and a chain of these twice as often at each link.
+        # Not by super(), which would evaluate the left side again.
         return _contains(self.token, searched, self.right.evaluate(context))
 
 

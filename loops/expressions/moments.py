@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from loops.expressions.coercion import parse_moment
 from loops.expressions.faults import fault
-from loops.expressions.notation import HogValue
+from loops.expressions.notation import HogValue, is_container
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -21,11 +21,12 @@ _Directive: TypeAlias = Callable[[datetime], str]
 
 def zone_named(name: HogValue) -> tzinfo:
     """The time zone of an IANA name such as Europe/Berlin; raises TemplateError for another."""
+    text = "a list or map" if is_container(name) else str(name)
     try:
-        return ZoneInfo(str(name))
+        return ZoneInfo(text)
     except (LookupError, ValueError, OSError):
         hint = "use an IANA name such as Europe/Berlin"
-        raise fault(f"there is no time zone {str(name)[:80]!r}", hint) from None
+        raise fault(f"there is no time zone {text[:80]!r}", hint) from None
 
 
 def to_moment(value: HogValue, zone: tzinfo = UTC) -> datetime | None:
