@@ -362,7 +362,7 @@ async def test_a_workflow_changed_while_it_is_being_enabled_is_read_once_more(
     made = await api.post("workflows", listening("changing", status="draft"))
     workflows = api.service.services.workflows
     read = workflows.get
-    told: list[str] = []
+    told: list[int] = []
 
     async def outrun(project_id: str, workflow_id: str) -> Any:
         row = await read(project_id, workflow_id)
