@@ -257,7 +257,7 @@ async def test_a_template_without_its_part_fails_the_step_and_says_what_there_is
     flow = await service.create(workflow("tells", action, repository="acme/tells"))
     run_id = await service.started(flow.id, issue("acme/tells"))
     run = await service.until(run_id, "failed")
-    assert run["reason"].startswith("tell: template-slack cannot run")
+    assert run["reason"].startswith("tell: template-slack is not built in this release")
     (row,) = await service.steps(run_id)
     assert row["error"]["code"] == "step.unavailable"
     assert "template-log" in row["error"]["hint"]
