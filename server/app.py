@@ -279,4 +279,4 @@ async def serve(
     return 1 if service.failed else 0
 
 
-__all__ = ["Role", "Service", "Wiring", "serve", "web"]
+__all__ = ["Role", "Service", "Wiring", "serve"]

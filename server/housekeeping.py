@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from datetime import timedelta
 
 from loops.errors import StoreBusy
@@ -79,8 +78,3 @@ async def measure(database: Database, metrics: Metrics) -> None:
         metrics.writer_transactions.inc(database.writer.transactions - counted)
         counted = database.writer.transactions
         await asyncio.sleep(_MEASURE_SECONDS)
-
-
-def process_id() -> int:
-    """This process's id, as it stands in service.json."""
-    return os.getpid()

@@ -59,7 +59,6 @@ class BatchOutcome:
     taken: int = 0
     runs: int = 0
     quarantined: int = 0
-    oldest_micros: int = 0
     stages: dict[str, int] = field(default_factory=dict)
 
 
