@@ -4,10 +4,12 @@ Values that cross a port are plain: ids, mappings, datetimes. `Connection` is SQ
 one runs inside a transaction that it neither begins nor ends.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from loops.event import JsonValue
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -82,8 +84,56 @@ class Engine(Protocol):
     def enqueue(self, connection: "Connection", run_id: str, seq: int, *, delay: float = 0.0) -> None:
         """Put a segment into the queue as part of the caller's transaction; `delay` in seconds parks it."""
 
+    def enqueue_task(self, connection: "Connection", task_id: str, seq: int) -> None:
+        """Put a task's work into the queue as part of the caller's transaction."""
+
     async def wake(self, run_id: str, seq: int) -> None:
         """Make a parked segment due now. Safe to repeat; does nothing to one that is running or over."""
 
     async def drop(self, run_id: str, seq: int) -> None:
         """Forget a segment that has not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The step that a message comes from. `key` is the same whenever the same message is asked for again."""
+
+    project_id: str
+    run_id: str
+    step_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A stored message: where it stands, in a word and in words, and what mends it.
+
+    It `rests` when nothing more happens to it by itself: it is sent, refused, shown on the page alone, or nobody knows
+    whether it was sent (`uncertain`). `refs` are what the receiving service calls its parts.
+    """
+
+    id: str
+    status: str
+    rests: bool
+    code: str = ""
+    reason: str = ""
+    mend: str = ""
+    refs: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+
+class Messages(Protocol):
+    """The outbox, as steps use it: each call is part of the caller's transaction."""
+
+    def put(self, connection: "Connection", kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Posted:
+        """Store a message of a kind (`slack`, `email`) made of a template's rendered inputs, to be sent after the
+        commit. One key is one message. Raises StepFailed where the inputs make none."""
+
+    def state(self, connection: "Connection", message_id: str) -> Posted:
+        """Where a message stands. Raises NotFound."""
+
+    def withdraw(self, connection: "Connection", message_id: str) -> bool:
+        """See to it that a message is never sent; False when it is being sent, or was."""
+
+    def wake(self) -> None:
+        """After a commit: something was put, and may be sent now."""

@@ -1,5 +1,6 @@
 """Stored definitions as programs: compiled once a revision, however many runs hold it."""
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from loops.runs.variables import OutputVariable
 from loops.store.runs import Claimed
 
 _KEPT_REVISIONS = 512
+_FIELD = re.compile(r"output\.([A-Za-z_]\w*)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ class LoadedProgram:
 
     def render(self, action_id: str, scope: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         return self._compiled.render(action_id, scope)
+
+    def fields(self, action_id: str) -> Mapping[str, str]:
+        """The fields `output.<name>` that the action's output variables ask for, with the types of those variables."""
+        types = {variable.key: variable.type for variable in self._workflow.variables}
+        fields: dict[str, str] = {}
+        for one in self._workflow.action(action_id).output_variable:
+            asked = _FIELD.fullmatch(one.result_path or "")
+            if asked is not None:
+                fields[asked[1]] = types.get(one.key, "string")
+        return fields
 
     def scope(self, claimed: ClaimedEvent) -> Mapping[str, JsonValue]:
         """The roots that do not change while the run goes on: event, person, groups, project, source."""

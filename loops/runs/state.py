@@ -32,19 +32,23 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The step did its work; `result` is what later steps read."""
+    """The step did its work; `result` is what later steps read. Variables refer to what is long in it where `referred`
+    is set, and copy it otherwise."""
 
     result: JsonValue = None
+    referred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The step could not do its work. `code` is stable, `partial` what there is of a result."""
+    """The step could not do its work. `code` is stable, `partial` what there is of a result; with `told` whoever would
+    have got the result gets the partial one when the run ends by this."""
 
     code: str
     message: str
     hint: str = ""
     partial: JsonValue = None
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +180,19 @@ def judged(graph: Graph, state: RunState, came: Outcome) -> Outcome:
     if state.position is None or not isinstance(came, Succeeded):
         return came
     try:
-        assign(state.variables, graph.node(state.position).outputs, came.result)
+        _assigned(graph, state, state.position, came)
     except VariablesTooLargeError as error:
         return Failed("variables.too_large", error.args[0], _FEWER, came.result)
     return came
 
 
 def _succeed(graph: Graph, state: RunState, action: str, came: Succeeded) -> tuple[RunState, Effect]:
-    variables = assign(state.variables, graph.node(action).outputs, came.result)
-    return _go_on(graph, replace(state, variables=variables), action)
+    return _go_on(graph, replace(state, variables=_assigned(graph, state, action, came)), action)
+
+
+def _assigned(graph: Graph, state: RunState, action: str, came: Succeeded) -> Mapping[str, JsonValue]:
+    refer_to = action if came.referred else None
+    return assign(state.variables, graph.node(action).outputs, came.result, refer_to=refer_to)
 
 
 def _fail(graph: Graph, state: RunState, action: str, came: Failed) -> tuple[RunState, Effect]:

@@ -1,12 +1,15 @@
 """What every step module offers, and what it is handed."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loops.event import JsonValue
 from loops.runs.state import Outcome, Wait
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,8 @@ class StepContext:
     """One action about to act.
 
     `key` is the same whenever this step of this run is tried again: the idempotency key of its side effects.
-    `render` gives the action's inputs with their templates rendered; it raises TemplateError.
+    `render` gives the action's inputs with their templates rendered; it raises TemplateError. `scope` is what templates
+    read, `fields` the fields of the result, by name and type, that the action's output variables ask for.
     """
 
     run_id: str
@@ -22,6 +26,10 @@ class StepContext:
     now: datetime
     render: Callable[[], Mapping[str, JsonValue]]
     log: Callable[[str], None] = field(default=lambda _text: None)
+    project_id: str = ""
+    workflow_id: str = ""
+    scope: Mapping[str, JsonValue] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -29,23 +37,44 @@ class StepContext:
         return f"{self.run_id}:{self.action.id}"
 
 
+@dataclass(frozen=True, slots=True)
+class Transacted:
+    """A step whose outcome is decided in the transaction that stores it, so that what it writes is there exactly once.
+
+    `decide` may be called again when the transaction could not be committed; a LoopsError that it raises undoes what
+    it wrote and fails the step. `after` is called once it is committed.
+    """
+
+    decide: "Callable[[Connection], Outcome]"
+    after: Callable[[], None] = field(default=lambda: None)
+
+
+StepOutcome: TypeAlias = Outcome | Transacted
+
+
 class Step(Protocol):
     """How an action type acts. A step that never parks has no use for `resume` and inherits NeverParks."""
 
-    async def run(self, context: StepContext) -> Outcome:
+    async def run(self, context: StepContext) -> StepOutcome:
         """Act. May be called again for the same key after a crash."""
 
-    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> Outcome:
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
         """Go on after a wait: `wake` is what woke the run, None when the deadline did."""
 
 
-# How a function template acts: it is handed the step and its rendered inputs.
-FunctionTemplate: TypeAlias = Callable[[StepContext, Mapping[str, JsonValue]], Awaitable[Outcome]]
+class FunctionTemplate(Protocol):
+    """How a function template acts: it is handed the step and its rendered inputs."""
+
+    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> StepOutcome:
+        """See Step.run."""
+
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None, /) -> StepOutcome:
+        """See Step.resume."""
 
 
 class NeverParks:
-    """The resume of steps that never wait."""
+    """The resume of what never waits."""
 
-    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> Outcome:  # noqa: ARG002
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:  # noqa: ARG002
         """Never called by a run that was stored by this code."""
         raise RuntimeError(f"step {context.action.id!r} of type {context.action.type!r} does not wait")

@@ -71,9 +71,10 @@ def storable_outcome(came: Outcome) -> Outcome:
     """What a step came to, in values that can be stored."""
     match came:
         case Succeeded(result):
-            return Succeeded(storable(result))
-        case Failed(code, message, hint, partial):
-            return Failed(code, storable_text(message), storable_text(hint), storable(partial))
+            return replace(came, result=storable(result))
+        case Failed(_, message, hint, partial):
+            texts = {"message": storable_text(message), "hint": storable_text(hint)}
+            return replace(came, partial=storable(partial), **texts)
         case Ended(reason):
             return Ended(storable_text(reason))
         case Parked(wait):

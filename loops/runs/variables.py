@@ -1,4 +1,8 @@
-"""Workflow variables: what a step's result sets, within 5 KB in all."""
+"""Workflow variables: what a step's result sets, within 5 KB in all.
+
+The result of a task may be long. A variable that takes more than 1 KB of it holds a reference to the step's stored
+result instead, which counts nothing toward the limit and is read whole wherever the variable is.
+"""
 
 import json
 import re
@@ -8,6 +12,8 @@ from dataclasses import dataclass
 from loops.event import JsonValue
 
 MOST_BYTES = 5120
+LARGEST_COPY = 1024
+_STEP, _PATH = "$step", "$path"
 _PART = re.compile(r"[^.\[\]]+")
 
 
@@ -38,23 +44,59 @@ def read_path(value: JsonValue, path: str) -> JsonValue:
 
 
 def assign(
-    variables: Mapping[str, JsonValue], outputs: Sequence[OutputVariable], result: JsonValue
+    variables: Mapping[str, JsonValue],
+    outputs: Sequence[OutputVariable],
+    result: JsonValue,
+    *,
+    refer_to: str | None = None,
 ) -> Mapping[str, JsonValue]:
-    """The variables after a step that came to `result`. Raises VariablesTooLargeError when they would pass 5 KB."""
+    """The variables after a step that came to `result`; `refer_to` is the step's id where long values are referred to.
+
+    Raises VariablesTooLargeError when they would pass 5 KB.
+    """
     if not outputs or result is None:
         return variables
     fresh: dict[str, JsonValue] = {}
     for output in outputs:
-        value = read_path(result, output.result_path) if output.result_path else result
-        if output.spread and isinstance(value, dict):
-            fresh.update({f"{output.key}_{name}": item for name, item in value.items()})
-        else:
-            fresh[output.key] = value
+        for key, path, value in _values(output, result):
+            fresh[key] = value if refer_to is None or _size(value) <= LARGEST_COPY else _reference(refer_to, path)
     merged = {**variables, **fresh}
-    size = len(json.dumps(merged, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    size = _size({key: value for key, value in merged.items() if not _is_reference(value)})
     if size > MOST_BYTES:
         names = ", ".join(sorted(fresh))
         raise VariablesTooLargeError(
             f"setting {names} would take the variables to {size} bytes, over the limit of {MOST_BYTES}"
         )
     return merged
+
+
+def resolved(variables: Mapping[str, JsonValue], results: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The variables with references replaced by what they refer to in the steps' results."""
+    return {key: _referred(value, results) for key, value in variables.items()}
+
+
+def _values(output: OutputVariable, result: JsonValue) -> list[tuple[str, str, JsonValue]]:
+    path = output.result_path or ""
+    value = read_path(result, path) if path else result
+    if not (output.spread and isinstance(value, dict)):
+        return [(output.key, path, value)]
+    return [(f"{output.key}_{name}", f"{path}.{name}" if path else name, item) for name, item in value.items()]
+
+
+def _reference(step: str, path: str) -> JsonValue:
+    return {_STEP: step, _PATH: path}
+
+
+def _is_reference(value: JsonValue) -> bool:
+    return isinstance(value, dict) and value.keys() == {_STEP, _PATH}
+
+
+def _referred(value: JsonValue, results: Mapping[str, JsonValue]) -> JsonValue:
+    if not (isinstance(value, dict) and _is_reference(value)):
+        return value
+    result, path = results.get(str(value[_STEP])), str(value[_PATH])
+    return read_path(result, path) if path else result
+
+
+def _size(value: JsonValue) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

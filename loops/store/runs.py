@@ -3,7 +3,7 @@
 Every write of a segment names its `owner`; a segment that has been taken over changes nothing and gets RunFenced.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -188,8 +188,9 @@ def park(
     step: StepRow,
     effect: Park,
     now: datetime,
-) -> None:
-    """Store the wait; the segment after this one may act from now on. Raises RunFenced."""
+) -> bool:
+    """Store the wait; the segment after this one may act from now on. Whether somebody asked for the run's
+    cancellation. Raises RunFenced."""
     wait = effect.wait
     values = {
         "state": state.as_json(),
@@ -200,8 +201,9 @@ def park(
         "wake": None,
         "deadline_at": wait.deadline,
     }
-    _guarded(connection, run_id, owner, values, now)
+    asked = _guarded(connection, run_id, owner, values, now)
     _put_step(connection, run_id, seq, step)
+    return asked
 
 
 def finish(
@@ -277,6 +279,29 @@ def _update_waiting(connection: sa.Connection, run_id: str, step: StepRow, value
     return True
 
 
+def wake_waiting(
+    connection: sa.Connection, run_id: str, step_id: str, payload: Mapping[str, JsonValue], now: datetime
+) -> int | None:
+    """Wake a run that waits at this step, once: the seq of the segment to make due, None when it does not."""
+    row = connection.execute(
+        runs.update()
+        .where(runs.c.id == run_id, runs.c.status == "waiting", runs.c.position == step_id)
+        .values(status="queued", wake=dict(payload), updated_at=now)
+        .returning(runs.c.seq)
+    ).first()
+    return None if row is None else int(row[0])
+
+
+def hold(connection: sa.Connection, run_id: str) -> None:
+    """Hold a run's row until the transaction ends. Whoever changes a run and what it waits for takes the run first."""
+    connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id).with_for_update())
+
+
+def add_cost(connection: sa.Connection, run_id: str, cost: float) -> None:
+    """Add to what a run cost, in USD."""
+    connection.execute(runs.update().where(runs.c.id == run_id).values(cost=runs.c.cost + cost))
+
+
 def wake(connection: sa.Connection, run_id: str, payload: Mapping[str, JsonValue], now: datetime) -> int:
     """Wake a waiting run, once: the seq of the segment to make due. Raises NotFound or Conflict."""
     row = connection.execute(
@@ -302,14 +327,21 @@ class CancelRequest:
     seq: int
 
 
-def request_cancel(connection: sa.Connection, run_id: str, now: datetime) -> CancelRequest:
-    """Cancel a run that does not act now, or ask one that acts to stop. Raises NotFound or Conflict."""
-    row = connection.execute(sa.select(runs.c.status, runs.c.seq).where(runs.c.id == run_id).with_for_update()).first()
+def request_cancel(
+    connection: sa.Connection, run_id: str, now: datetime, stop: Callable[[sa.Connection, Wait], bool]
+) -> CancelRequest:
+    """Cancel a run that does not act now, or ask one that acts to stop; so also one that waits for something which
+    `stop` cannot stop at once: that wakes the run when it has ended. Raises NotFound or Conflict."""
+    columns = (runs.c.status, runs.c.seq, runs.c.wait, runs.c.deadline_at)
+    row = connection.execute(sa.select(*columns).where(runs.c.id == run_id).with_for_update()).first()
     if row is None:
         raise NotFound(f"there is no run {run_id}")
-    status, seq = row
+    status, seq = row[0], row[1]
     if status in OVER:
         raise Conflict(f"run {run_id} is {status} already")
+    wait = _read_wait(row[2], row[3]) if status == "waiting" else None
+    if wait is not None and not stop(connection, wait):
+        status = "running"
     values: dict[str, Any] = {"cancel_requested_at": now, "updated_at": now}
     if status != "running":
         values |= {"status": "cancelled", "reason": "cancelled on request", "finished_at": now, "deadline_at": None}

@@ -6,13 +6,18 @@ from loops.runs.step import Step, StepContext
 from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
 from loops.runs.steps.function import FunctionStep
-from loops.runs.templates import TEMPLATES
+from loops.runs.templates import Outside, make_templates
 
-STEPS: Mapping[str, Step] = {
-    "function": FunctionStep(TEMPLATES),
-    "function_email": FunctionStep(TEMPLATES),
-    "delay": DelayStep(),
-    "exit": ExitStep(),
-}
 
-__all__ = ["STEPS", "Step", "StepContext"]
+def make_steps(outside: Outside) -> Mapping[str, Step]:
+    """The steps over what they need from outside."""
+    templates = make_templates(outside)
+    return {
+        "function": FunctionStep(templates),
+        "function_email": FunctionStep(templates),
+        "delay": DelayStep(),
+        "exit": ExitStep(),
+    }
+
+
+__all__ = ["Outside", "Step", "StepContext", "make_steps"]

@@ -4,19 +4,26 @@ from collections.abc import Mapping
 
 from loops.definition.not_yet import not_built
 from loops.errors import StepUnavailable
-from loops.runs.state import Outcome
-from loops.runs.step import FunctionTemplate, NeverParks, StepContext
+from loops.event import JsonValue
+from loops.runs.state import Wait
+from loops.runs.step import FunctionTemplate, StepContext, StepOutcome
 
 
-class FunctionStep(NeverParks):
+class FunctionStep:
     """Renders the inputs and hands them to the template's code."""
 
     def __init__(self, templates: Mapping[str, FunctionTemplate]) -> None:
         self._templates = templates
 
-    async def run(self, context: StepContext) -> Outcome:
+    async def run(self, context: StepContext) -> StepOutcome:
+        return await self._template(context).run(context, context.render())
+
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
+        return await self._template(context).resume(context, wait, wake)
+
+    def _template(self, context: StepContext) -> FunctionTemplate:
         template_id: str = context.action.config.template_id
         template = self._templates.get(template_id)
         if template is None:
             raise StepUnavailable(not_built(template_id), hint="built are: " + ", ".join(sorted(self._templates)))
-        return await template(context, context.render())
+        return template

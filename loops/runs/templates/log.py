@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 from loops.event import JsonValue
 from loops.expressions import to_text
-from loops.runs.state import Outcome, Succeeded
-from loops.runs.step import StepContext
+from loops.runs.state import Succeeded
+from loops.runs.step import NeverParks, StepContext, StepOutcome
 
 
-async def log(context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
+class LogTemplate(NeverParks):
     """Inputs: `text` (any value, shown as text). Result: {"text": …}."""
-    text = to_text(inputs.get("text"))
-    context.log(text)
-    return Succeeded({"text": text})
+
+    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> StepOutcome:
+        text = to_text(inputs.get("text"))
+        context.log(text)
+        return Succeeded({"text": text})

@@ -1,0 +1,105 @@
+"""template-posthog-create-task: an AI task. The run waits until it has ended."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from loops.event import JsonValue
+from loops.runs.state import Failed, Outcome, Parked, Succeeded, Wait
+from loops.runs.step import StepContext, StepOutcome, Transacted
+from loops.tasks.quota import Refused
+from loops.tasks.result import skipped
+from loops.tasks.service import NotAllowed, TaskRequest, TaskService
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from loops.store.tasks import TaskRow
+
+WAIT = "task"
+_PATIENCE = timedelta(hours=24)
+_REFUSED_STATUS = 409
+
+
+class CreateTask:
+    """Result: {"id", "status", "ending", "reason", "final_message", "output", "pr_urls"}. A task that did not end by
+    itself fails the step, what there is of its result kept; one that a quota refused is `skipped`."""
+
+    def __init__(self, tasks: TaskService) -> None:
+        self._tasks = tasks
+
+    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> StepOutcome:
+        request = task_request(context, inputs)
+        if not request.prompt:
+            return Failed("task.no_instructions", "Instructions are required", "the prompt renders to an empty text")
+
+        def create(connection: "Connection") -> Outcome:
+            created = self._tasks.create(connection, request)
+            if isinstance(created, Refused):
+                return _refused(created, inputs.get("non_failure_status_codes"))
+            if isinstance(created, NotAllowed):
+                return Failed("task.no_owner", created.reason, "enable the workflow again with a token that is valid")
+            return came(created) or Parked(Wait(WAIT, context.now + _PATIENCE, {"task": created.id}))
+
+        return Transacted(create)
+
+    async def resume(self, _context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
+        task_id = str(wait.detail["task"])
+
+        def look(connection: "Connection") -> Outcome:
+            ended = came(self._tasks.find(connection, task_id))
+            if ended is not None:
+                return ended
+            if wake is not None:
+                return Parked(wait)
+            self._tasks.cancel(connection, task_id)
+            return Failed("task.timeout", "Timed out waiting for the task to finish", f"it had {_PATIENCE}")
+
+        return Transacted(look)
+
+
+def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskRequest:
+    """What the step asks for."""
+    choice = inputs.get("model")
+    model: Mapping[str, JsonValue] = choice if isinstance(choice, dict) else {}
+    effort, parallel = model.get("reasoning_effort"), inputs.get("max_parallel_tasks")
+    event = context.scope.get("event")
+    groups, person = context.scope.get("groups"), context.scope.get("person")
+    whole = {**event, "person": person, "groups": groups or {}} if isinstance(event, dict) and event else None
+    return TaskRequest(
+        project_id=context.project_id,
+        workflow_id=context.workflow_id,
+        run_id=context.run_id,
+        step_id=context.action.id,
+        key=context.key,
+        prompt=str(inputs.get("prompt") or "").strip(),
+        title=str(inputs.get("title") or "").strip(),
+        model=str(model.get("model") or ""),
+        effort=effort if isinstance(effort, str) else None,
+        event=whole,
+        fields=context.fields,
+        parallel=parallel if isinstance(parallel, int) else 5,
+    )
+
+
+def came(task: "TaskRow") -> Outcome | None:
+    """What a task that is over means for its step; None while it is not."""
+    if not task.over:
+        return None
+    result = dict(task.result or {})
+    if task.status == "completed":
+        return Succeeded(result, referred=True)
+    if task.status == "cancelled":
+        return Failed("task.cancelled", "The task was cancelled", partial=result)
+    words = f"The task {'failed' if task.status == 'failed' else 'is incomplete'}: {task.ending}: {task.reason}"
+    hint = "its rounds are on the run's page"
+    return Failed(f"task.{task.ending}", words, hint, result, told=task.status == "incomplete")
+
+
+def _refused(refused: Refused, codes: JsonValue) -> Outcome:
+    """A refusal counts as 409: a success that tells why nothing ran, where the step lists it."""
+    listed: Sequence[JsonValue] = codes if isinstance(codes, list) else [_REFUSED_STATUS]
+    if _REFUSED_STATUS in listed or "4xx" in listed:
+        return Succeeded(skipped(refused.reason).as_json(), referred=True)
+    hint = "put 409 into non_failure_status_codes, and the run goes on and tells the reason"
+    return Failed("task.refused", f"Task not created ({_REFUSED_STATUS}): {refused.reason}", hint)

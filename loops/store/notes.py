@@ -1,0 +1,87 @@
+"""Notes that agents leave, as SQL over a connection inside the caller's transaction."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import sqlalchemy as sa
+
+from loops.store.once import insert_once
+from loops.store.tables import notes
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRow:
+    """A note. `closed_at` is None as long as it is open."""
+
+    id: str
+    project_id: str
+    workflow_id: str
+    subject: str
+    task_id: str
+    text: str
+    reason: str
+    created_at: datetime
+    closed_at: datetime | None
+
+
+_ROW = [notes.c[name] for name in NoteRow.__dataclass_fields__]
+
+
+def open_note(
+    connection: sa.Connection,
+    *,
+    project_id: str,
+    workflow_id: str,
+    subject: str,
+    task_id: str,
+    text: str,
+    key: str,
+    now: datetime,
+) -> str:
+    """Keep a note; its id. The same key is the same note."""
+    row = {
+        "id": f"o_{secrets.token_hex(4)}",
+        "project_id": project_id,
+        "workflow_id": workflow_id,
+        "subject": subject,
+        "task_id": task_id,
+        "text": text,
+        "reason": "",
+        "open_key": key,
+        "created_at": now,
+    }
+    connection.execute(insert_once(connection, notes), row)
+    return str(connection.execute(sa.select(notes.c.id).where(notes.c.open_key == key)).scalar_one())
+
+
+def close_note(
+    connection: sa.Connection, workflow_id: str, subject: str, note_id: str, reason: str, key: str, now: datetime
+) -> Literal["closed", "not_found", "already_closed"]:
+    """Archive a note. The same key closes it once and says so each time."""
+    here = (notes.c.id == note_id, notes.c.workflow_id == workflow_id, notes.c.subject == subject)
+    row = connection.execute(sa.select(notes.c.close_key, notes.c.closed_at).where(*here).with_for_update()).first()
+    if row is None:
+        return "not_found"
+    if row[1] is not None:
+        return "closed" if row[0] == key else "already_closed"
+    connection.execute(notes.update().where(*here).values(closed_at=now, close_key=key, reason=reason))
+    return "closed"
+
+
+def opened(connection: sa.Connection, workflow_id: str, subject: str) -> Sequence[NoteRow]:
+    """The open notes of a workflow on a subject, the oldest first."""
+    here = (notes.c.workflow_id == workflow_id, notes.c.subject == subject, notes.c.closed_at.is_(None))
+    return [NoteRow(*row) for row in connection.execute(sa.select(*_ROW).where(*here).order_by(notes.c.created_at))]
+
+
+def page(
+    connection: sa.Connection, project_id: str, *, limit: int, before: datetime | None = None
+) -> Sequence[NoteRow]:
+    """Notes of a project, open and closed, the newest first."""
+    query = sa.select(*_ROW).where(notes.c.project_id == project_id)
+    if before is not None:
+        query = query.where(notes.c.created_at < before)
+    return [NoteRow(*row) for row in connection.execute(query.order_by(notes.c.created_at.desc()).limit(limit))]
