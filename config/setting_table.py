@@ -11,8 +11,10 @@ from config.setting_values import (
     host,
     hosts,
     model,
+    money,
     one_of,
     price,
+    secret,
     secret_keys,
     web_address,
     whole_number,
@@ -85,7 +87,20 @@ SETTINGS = (
         "AI tasks that one project may create in 24 hours, 0 to 1000000.",
     ),
     Setting("model", model, None, "Model of AI tasks, `provider:name`. Without one a task fails at once.", "none"),
+    Setting("model_api_key", secret, None, "API key of the model's provider.", "none"),
     Setting("model_base_url", base_address, None, "Address of the model's API.", "the provider's own"),
+    Setting("task_rounds", whole_number(1, 100), "40", "Rounds that a task's agent may take, 1 to 100."),
+    Setting("task_seconds", whole_number(10, 86_400), "300", "Seconds that a task's agent may work, 10 to 86400."),
+    Setting(
+        "task_tokens", whole_number(1_000, 1_000_000_000), None, "Tokens that a task may use, 1000 or more.", "no limit"
+    ),
+    Setting(
+        "task_cost",
+        money,
+        None,
+        "US dollars that a task may cost. A model without a known price then needs LOOPS_PRICE.",
+        "no limit",
+    ),
     Setting(
         "price",
         price,

@@ -185,6 +185,20 @@ def model(text: str, _base: Path) -> str:
     return text
 
 
+def secret(text: str, _base: Path) -> SecretText:
+    """A secret that is kept as it is."""
+    if any(character.isspace() for character in text):
+        raise SettingError("holds white space", "copy it again, without anything around it")
+    return SecretText(text)
+
+
+def money(text: str, _base: Path) -> Decimal:
+    """US dollars, more than none."""
+    if not re.fullmatch(r"[0-9]{1,7}(?:\.[0-9]{1,6})?", text) or not Decimal(text):
+        raise SettingError(f"{shown(text)} is not an amount", "US dollars, as 2 or 0.50")
+    return Decimal(text)
+
+
 def price(text: str, _base: Path) -> TokenPrice:
     """`input/output`, each US dollars a million tokens."""
     found = _PRICE.fullmatch(text.replace(" ", ""))

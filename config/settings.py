@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -49,8 +50,13 @@ class Settings:
     workflow_daily_tasks: int
     project_daily_tasks: int
     model: str | None
+    model_api_key: SecretText
     model_base_url: str | None
     price: TokenPrice | None
+    task_rounds: int
+    task_seconds: int
+    task_tokens: int | None
+    task_cost: Decimal | None
     sandbox: Literal["bwrap", "none"]
     allowed_hosts: tuple[str, ...]
     keep_days: int
@@ -71,11 +77,12 @@ class Settings:
     @property
     def secret_values(self) -> tuple[str, ...]:
         """Every secret that these settings hold, for the mask of logs and traces."""
+        keys = (*self.secret_keys, *filter(None, (self.model_api_key.reveal(),)))
         if not self.uses_postgres:
-            return self.secret_keys
+            return keys
         parts = urlsplit(self.database_url)
         passwords = (unquote(parts.password or ""), *parse_qs(parts.query).get("password", []))
-        return (*self.secret_keys, *filter(None, passwords))
+        return (*keys, *filter(None, passwords))
 
     def with_port(self, port: int) -> "Settings":
         """The same after the service got `port`; a public address that was derived follows it."""
@@ -232,10 +239,11 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         "database_url": f"sqlite:///{data_dir / 'loops.db'}",
         "public_url": _local_address(values["host"], values["port"]),
         "secret_key": SecretText(""),
+        "model_api_key": SecretText(""),
         "work_dir": data_dir.with_name(f"{data_dir.name}-work"),
         "log_format": "text" if sys.stderr.isatty() else "json",
     }
-    absent = dict.fromkeys(("model", "model_base_url", "price"))
+    absent = dict.fromkeys(("model", "model_base_url", "price", "task_tokens", "task_cost"))
     return absent | derived | values
 
 

@@ -22,6 +22,10 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from config.settings import Settings
+from loops.agent.guards import Limits
+from loops.agent.models.choice import Models
+from loops.agent.models.scripts import SCRIPTS
+from loops.agent.prices import Price
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
@@ -31,12 +35,19 @@ from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_en
 from loops.runs.interpreter import Interpreter, Observer
 from loops.runs.lease import Leaseholder, SingleProcessLock
 from loops.runs.load import ProgramLoader
+from loops.runs.partial import PartialResults
+from loops.runs.settling import Settling
 from loops.runs.step import Step
-from loops.runs.steps import STEPS
+from loops.runs.steps import Outside, make_steps
+from loops.runs.stopping import stops
 from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.store.database import Database, is_sqlite, open_database
+from loops.tasks.quota import QuotaLimits
+from loops.tasks.service import TaskService
+from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
 from loops.threads import off_loop
 from loops.workflows import Workflows
+from notify.posting import make_outbox
 from server.housekeeping import first_token, measure, retain
 from server.listening import Listening
 from server.logs import LogSecrets
@@ -64,7 +75,8 @@ class Wiring:
     writer: Callable[[Writer], Writer] = field(default=lambda writer: writer)
     engine: Callable[[Engine], Engine] = field(default=lambda engine: engine)
     clock: Clock = field(default_factory=SystemClock)
-    steps: Mapping[str, Step] = field(default_factory=lambda: STEPS)
+    steps: Callable[[Mapping[str, Step]], Mapping[str, Step]] = field(default=lambda steps: steps)
+    models: Callable[[Models], Models] = field(default=lambda models: models)
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
     routes: tuple[web.AbstractRouteDef, ...] = ()
@@ -139,6 +151,19 @@ class Service:
     def _compose(self) -> Services:
         settings, clock = self.settings, self._wiring.clock
         reader: Reader = self._database.reader
+        book = ConnectionBook(reader, self._box, self._log_secrets.add)
+        self._messages, self._sender = make_outbox(
+            self._writer,
+            reader,
+            self._engine,
+            clock,
+            book,
+            mask=self._log_secrets.mask,
+            alone=self._database.is_sqlite,
+        )
+        limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
+        self._tasks = TaskService(clock, self._engine, limits)
+        self._stop = stops(self._tasks, self._messages)
         handoff = Handoff()
         definitions = Definitions(self._programs.begin)
         self.dispatcher = Dispatcher(
@@ -158,7 +183,7 @@ class Service:
             engine=self._engine,
             clock=clock,
             box=self._box,
-            book=ConnectionBook(reader, self._box, self._log_secrets.add),
+            book=book,
             intake=Intake(
                 self._writer,
                 clock,
@@ -169,18 +194,38 @@ class Service:
             sources=self._wiring.sources,
             definitions=definitions,
             workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake),
-            runs=RunControl(self._writer, reader, self._engine, clock),
+            runs=RunControl(self._writer, reader, self._engine, clock, self._stop),
+            messages=self._messages,
             metrics=self.metrics,
             public_url=lambda: self.url,
         )
 
+    def _interpreter(self) -> Interpreter:
+        clock = self._wiring.clock
+        settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages))
+        steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
+        return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
+
+    def _worker(self) -> TaskWorker:
+        settings = self.settings
+        agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
+        return TaskWorker(
+            self._writer,
+            self._database.reader,
+            self._engine,
+            self._wiring.clock,
+            self._wiring.models(_models(settings)),
+            WorkLimits(agent, settings.task_tokens, settings.task_cost),
+            mask=self._log_secrets.mask,
+            link=lambda run_id: f"{self.url}/runs/{run_id}",
+            over=lambda ending: self.metrics.tasks.labels(ending).inc(),
+        )
+
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter = Interpreter(
-            self._writer, self._engine, clock, self._wiring.steps, self._programs.load, self._observer()
-        )
+        interpreter, worker = self._interpreter(), self._worker()
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
-        host = EngineHost(settings.database_url, interpreter.advance, limits)
+        host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
             host,
             self._client,
@@ -196,12 +241,15 @@ class Service:
         # Stopped only after the engine has drained: what still runs is ours, and may be cancelled.
         self._spawn("lease", lease.beat())
         self._spawn("cancellations", watch_cancellations(interpreter, reader))
+        self._spawn("task-cancellations", watch_task_cancellations(worker, reader))
         self._opened.push_async_callback(interpreter.abandon)
+        self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
+        self._spawn("outbox", self._sender.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:
@@ -242,6 +290,17 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
+
+
+def _models(settings: Settings) -> Models:
+    price = settings.price
+    return Models(
+        settings.model,
+        settings.model_api_key or None,
+        settings.model_base_url,
+        None if price is None else Price(price.input, price.output),
+        SCRIPTS,
+    )
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -38,6 +38,7 @@ class Metrics:
             "loops_steps", "Steps by type of action and outcome", ["type", "status"], registry=registry
         )
         self.step_seconds = Histogram("loops_step_seconds", "Work of one step", buckets=_SLOW, registry=registry)
+        self.tasks = Counter("loops_tasks", "AI tasks by how they ended", ["ending"], registry=registry)
         self.writer_transactions = Counter(
             "loops_writer_transactions", "Transactions that the writer committed", registry=registry
         )

@@ -8,7 +8,7 @@ from aiohttp import web
 from config.settings import Settings
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
-from loops.ports import Clock, Engine, Reader, Writer
+from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
 from loops.workflows import Workflows
 from server.metrics import Metrics
@@ -36,6 +36,7 @@ class Services:
     definitions: Definitions
     workflows: Workflows
     runs: RunControl
+    messages: Messages
     metrics: Metrics
     public_url: Callable[[], str]
 

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 
 from loops.errors import DefinitionError, LoopsError, StoreBusy
 from loops.event import Delivery, Event
+from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.runs.program import pack
 from loops.runs.state import RunState
 from loops.store import connections as connections_store
 from loops.store import deliveries as store

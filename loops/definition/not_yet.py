@@ -11,7 +11,14 @@ from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
 UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
-FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task", "template-slack", "template-email"})
+INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
+    "template-posthog-create-task": {
+        "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
+        "connectors": "connectors are not built yet: the agent has none of their tools",
+        "skills": "skills are not built yet: the agent does not see them",
+        "channel": "spaces are not built yet: the run is on its own page alone",
+    },
+}
 
 _WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
 
@@ -22,17 +29,16 @@ def not_built(template_id: str) -> str:
 
 
 def warn_of_action(action: ActionShape, path: str, findings: Findings) -> None:
-    """Warn where a trigger starts nothing, and where a step cannot do its work. `path` is where the action stands."""
+    """Warn where a trigger starts nothing, and where a step does not do all of its work. `path` is where the action
+    stands."""
     config = action.config
     if isinstance(action, TriggerAction):
         _warn_of_trigger(action.config, join(path, "config"), findings)
-    elif isinstance(config, FunctionConfig) and config.template_id in FUNCTIONS_TO_COME:
-        what = (
-            "the step will fail and the run go on"
-            if action.on_error == "continue"
-            else "the run will fail at this step"
-        )
-        findings.warn(join(path, "config", "template_id"), f"{what}: {not_built(config.template_id)}")
+    elif isinstance(config, FunctionConfig):
+        for name, words in INPUTS_TO_COME.get(config.template_id, {}).items():
+            given = config.inputs.get(name)
+            if given is not None and given.value:
+                findings.warn(join(path, "config", "inputs", name), words)
 
 
 def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:

@@ -24,6 +24,7 @@ from loops.expressions.faults import fault, refusal
 from loops.expressions.liquid_filters import extent, guarded, install
 from loops.expressions.liquid_values import spelled, wrapped
 from loops.expressions.notation import moment_text
+from loops.expressions.quoting import escaped, quoted
 
 MAX_SOURCE = 200_000
 """Characters from which on a template is refused."""
@@ -49,13 +50,14 @@ class LiquidTemplate:
         return frozenset(str(path[0]) for path in self.paths)
 
     @classmethod
-    def compile(cls, source: str, *, html: bool) -> "LiquidTemplate":
-        """Parse a template; with `html`, what it puts in is escaped once. Raises TemplateError."""
+    def compile(cls, source: str, *, html: bool, quoting: bool = False) -> "LiquidTemplate":
+        """Parse a template; with `html`, what it puts in is escaped once, with `quoting` it is made JSON. Raises
+        TemplateError."""
         if len(source) >= MAX_SOURCE:
             raise fault(f"the template has {len(source):,} characters, over the limit of {MAX_SOURCE - 1:,}")
         decoded, markup = _decoded(source)
         try:
-            template = cast("_Bound", _environment(html).from_string(decoded))
+            template = cast("_Bound", _environment(html, quoting).from_string(decoded))
             template.work = markup
             _adjust(template)
             analysis = template.analyze()
@@ -154,11 +156,13 @@ class _Environment(Environment):
     context_depth_limit = 30
     block_nesting_limit = 30
     suppress_blank_control_flow_blocks = False
+    quoting = False
 
 
 @cache
-def _environment(html: bool) -> Environment:
+def _environment(html: bool, quoting: bool = False) -> _Environment:
     environment = _Environment(autoescape=html)
+    environment.quoting = quoting
     install(environment)
     environment.add_tag(_Output)
     environment.add_tag(_Echo)
@@ -168,12 +172,17 @@ def _environment(html: bool) -> Environment:
 
 
 class _OutputNode(OutputNode):
-    """Prints lists as JSON, where the library would string their items together."""
+    """Prints lists as JSON, where the library would string their items together; and any text as JSON where it is to
+    stand inside an instruction."""
 
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         value = self.expression.evaluate(context)
         if isinstance(value, (list, float)):
             value = str(spelled(value))
+        quoting = cast("_Environment", context.env).quoting
+        if quoting and not isinstance(value, (bool, int)):
+            text = to_liquid_string(value, autoescape=False)
+            return buffer.write(escaped(text) if not text or isinstance(value, (list, dict)) else quoted(text))
         return buffer.write(to_liquid_string(value, context.autoescape))
 
 

@@ -15,6 +15,7 @@ from loops.expressions.lexer import MAX_NESTING
 from loops.expressions.liquid import LiquidTemplate
 from loops.expressions.nodes import Compilation, StaticPath, plain
 from loops.expressions.notation import HogValue
+from loops.expressions.quoting import quoted
 
 Engine: TypeAlias = Literal["hog", "liquid"]
 Scope: TypeAlias = Mapping[str, object]  # JSON-like values by name, and the clock
@@ -71,14 +72,16 @@ def compile_template(
     engine: Engine = "hog",
     path: str = "",
     html: bool = False,
+    quoting: bool = False,
     allowed_roots: frozenset[str] | None = None,
 ) -> Template:
     """Compile a string, or every string inside lists and maps; other scalars stay as they are.
 
-    `path` is where the value stands in the definition; `html` escapes what is put in; `allowed_roots` are the only
+    `path` is where the value stands in the definition; `html` escapes what is put in, `quoting` makes it JSON
+    that can stand inside an instruction; `allowed_roots` are the only
     names that may be read. Raises TemplateError with all faults, each with its path.
     """
-    compiler = _Compiler(engine, html, allowed_roots)
+    compiler = _Compiler(engine, html, quoting, allowed_roots)
     render = compiler.compile(value, path, 0)
     if compiler.faults:
         raise TemplateError(compiler.faults)
@@ -100,10 +103,11 @@ def compile_expression(text: str, *, path: str = "", allowed_roots: frozenset[st
 class _Compiler:
     """Compiles one value and gathers what it reads and what is wrong with it."""
 
-    def __init__(self, engine: Engine, html: bool, allowed_roots: frozenset[str] | None) -> None:
+    def __init__(self, engine: Engine, html: bool, quoting: bool, allowed_roots: frozenset[str] | None) -> None:
         self.faults: list[Fault] = []
         self.lookups: dict[str, StaticPath] = {}
         self._html = html
+        self._quoting = quoting
         self._allowed_roots = allowed_roots
         self._leaf = self._hog if engine == "hog" else self._liquid
 
@@ -132,11 +136,13 @@ class _Compiler:
             return _constant("".join(part for part in parts if isinstance(part, str)))
         if self._html:
             parts = [part if isinstance(part, str) else _escaped(part, alone=len(parts) == 1) for part in parts]
+        if self._quoting:
+            parts = [part if isinstance(part, str) else _quoted(part) for part in parts]
         alone = parts[0]
         return _rendering(joined(parts) if len(parts) > 1 or isinstance(alone, str) else alone, path)
 
     def _liquid(self, source: str, path: str) -> _Render:
-        template = LiquidTemplate.compile(source, html=self._html)
+        template = LiquidTemplate.compile(source, html=self._html, quoting=self._quoting)
         if self._allowed_roots is not None and (unknown := sorted(template.roots - self._allowed_roots)):
             hint = f"available: {', '.join(sorted(self._allowed_roots)) or 'nothing'}"
             raise TemplateError([Fault("", f"`{name}` is not available", hint) for name in unknown])
@@ -186,6 +192,11 @@ def _escaped(run: Run, *, alone: bool) -> Run:
         return html_text.escape(evaluation.text(value))
 
     return escape
+
+
+def _quoted(run: Run) -> Run:
+    """The same as JSON, inert inside an instruction."""
+    return lambda evaluation: quoted(cast("JsonValue", plain(run(evaluation))))
 
 
 def _roots(lookups: Mapping[str, StaticPath]) -> set[str]:

@@ -7,23 +7,29 @@ from collections.abc import Mapping
 from loops.errors import Conflict, StoreBusy
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.store import run_queries
-from loops.store import runs as store
+from loops.runs.settling import Stop, nothing_to_stop
+from loops.store import run_queries, run_requests
 
 log = logging.getLogger("loops.runs")
 
 _CANCEL_PATIENCE = 5.0
 _CANCEL_POLL = 0.1
+# What a person may cut short; everything else wakes its run itself, once it has really happened.
+_RESUMED_BY_PEOPLE = frozenset({"timer", "approval", "event"})
 
 
 class RunControl:
     """Works from any process: what it asks is stored first, the process that acts follows."""
 
-    def __init__(self, writer: Writer, reader: Reader, engine: Engine, clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, reader: Reader, engine: Engine, clock: Clock, stop: Stop = nothing_to_stop
+    ) -> None:
+        """`stop` stops what a waiting run waits for."""
         self._writer = writer
         self._reader = reader
         self._engine = engine
         self._clock = clock
+        self._stop = stop
 
     async def cancel(self, project_id: str, run_id: str) -> str:
         """The status after asking: `cancelled` once nothing acts any more, or `running` while something still does.
@@ -32,16 +38,19 @@ class RunControl:
         """
         await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
         now = self._clock.now()
-        asked = await self._writer.run(lambda connection: store.request_cancel(connection, run_id, now))
+        asked = await self._writer.run(
+            lambda connection: run_requests.request_cancel(connection, run_id, now, self._stop)
+        )
         if asked.status != "running":
             await self._engine.drop(run_id, asked.seq)
             return asked.status
         return await self._until_stopped(project_id, run_id)
 
     async def _until_stopped(self, project_id: str, run_id: str) -> str:
+        """Until nothing acts any more: also a waiting run acts when what it waits for does."""
         status = "running"
         deadline = asyncio.get_running_loop().time() + _CANCEL_PATIENCE
-        while status in {"running", "queued"} and asyncio.get_running_loop().time() < deadline:
+        while status in {"running", "queued", "waiting"} and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(_CANCEL_POLL)
             row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
             status = str(row["status"])
@@ -52,8 +61,10 @@ class RunControl:
         row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
         if row["status"] != "waiting":
             raise Conflict(f"run {run_id} is {row['status']}; only a waiting run can be resumed")
+        if (kind := (row["wait"] or {}).get("kind")) not in _RESUMED_BY_PEOPLE:
+            raise Conflict(f"run {run_id} waits for a {kind} and goes on when that has ended", hint="cancel it to stop")
         now = self._clock.now()
-        seq = await self._writer.run(lambda connection: store.wake(connection, run_id, payload, now))
+        seq = await self._writer.run(lambda connection: run_requests.wake(connection, run_id, payload, now))
         try:
             await self._engine.wake(run_id, seq)
         except StoreBusy as error:  # the sweeper makes it due

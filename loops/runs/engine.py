@@ -1,4 +1,4 @@
-"""The durable engine: DBOS Transact keeps which segments are due, parked or in flight; we keep what they did.
+"""The durable engine: DBOS Transact keeps which segments and tasks are due, parked or in flight; we keep what they did.
 
 A segment is one DBOS workflow `advance(run, seq)` without DBOS steps of its own: the run's row, claimed and guarded
 by an owner, is its checkpoint (ADR 0002). What is used of DBOS: enqueue inside our transaction, delayed rows, the
@@ -27,6 +27,7 @@ log = logging.getLogger("loops.engine")
 RUNS_QUEUE = "runs"
 TASKS_QUEUE = "tasks"
 _WORKFLOW = "advance"
+_TASK_WORKFLOW = "work"
 # Constant: a run is taken up by whatever release is there; the workflow only interprets stored plans.
 _VERSION = "1"
 _NAME = "loops"
@@ -34,6 +35,7 @@ _POLL_SECONDS = 0.2
 
 T = TypeVar("T")
 Advance = Callable[[str, int, str], Awaitable[None]]
+"""What acts for (id, seq) as `owner`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,15 @@ class EngineClient:
         if delay > 0:
             options["delay_seconds"] = delay
         self._client.enqueue_in_transaction(connection, options, run_id, seq)
+
+    def enqueue_task(self, connection: sa.Connection, task_id: str, seq: int) -> None:
+        """See Engine.enqueue_task."""
+        options: EnqueueOptions = {
+            "workflow_name": _TASK_WORKFLOW,
+            "queue_name": TASKS_QUEUE,
+            "workflow_id": segment_id(task_place(task_id), seq),
+        }
+        self._client.enqueue_in_transaction(connection, options, task_id, seq)
 
     async def wake(self, run_id: str, seq: int) -> None:
         """See Engine.wake."""
@@ -150,20 +161,21 @@ class EngineClient:
 
 
 class EngineHost:
-    """Works on segments in this process. DBOS allows one a process."""
+    """Works on segments and tasks in this process. DBOS allows one a process."""
 
-    def __init__(self, url: str, advance: Advance, limits: EngineLimits) -> None:
+    def __init__(self, url: str, advance: Advance, work: Advance, limits: EngineLimits) -> None:
         self.executor_id = f"loops-{uuid.uuid4()}"
         self._url = url
         self._limits = limits
         self._advance = advance
+        self._work = work
         self._engine: sa.Engine | None = None
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="loops-engine-host")
 
     async def launch(self) -> None:
         """Begin to take segments from the queues."""
         _quiet()
-        self._engine, dbos_url = _engine_for(self._url, pool_size=self._limits.runs + 8)
+        self._engine, dbos_url = _engine_for(self._url, pool_size=self._limits.runs + self._limits.tasks + 8)
         config: DBOSConfig = {
             "name": _NAME,
             "system_database_url": dbos_url,
@@ -177,11 +189,15 @@ class EngineHost:
             "run_migrations": False,  # prepare_engine did
         }
         DBOS(config=config)
-        advance, executor = self._advance, self.executor_id
+        advance, work, executor = self._advance, self._work, self.executor_id
 
         @DBOS.workflow(name=_WORKFLOW)
         async def advance_segment(run_id: str, seq: int) -> None:
             await advance(run_id, seq, f"{executor}:{uuid.uuid4()}")
+
+        @DBOS.workflow(name=_TASK_WORKFLOW)
+        async def work_on_task(task_id: str, seq: int) -> None:
+            await work(task_id, seq, f"{executor}:{uuid.uuid4()}")
 
         DBOS.listen_queues([RUNS_QUEUE, TASKS_QUEUE])
         DBOS.launch()
@@ -218,3 +234,8 @@ class EngineHost:
 def segment_id(run_id: str, seq: int) -> str:
     """The engine's id of a segment."""
     return f"{run_id}:{seq}"
+
+
+def task_place(task_id: str) -> str:
+    """What stands for a run's id in the engine's id of a task's place in the queue."""
+    return f"task:{task_id}"

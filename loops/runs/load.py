@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from loops.definition import CompiledWorkflow, compile_workflow, parse_workflow
 from loops.event import JsonValue
-from loops.runs.program import ClaimedEvent, unpack
+from loops.packed import unpack
+from loops.runs.program import ClaimedEvent
 from loops.runs.state import RunState, begin
 from loops.runs.variables import OutputVariable
 from loops.store.runs import Claimed

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import msgspec
-import zstandard
-
 from loops.event import JsonValue
 from loops.runs.state import Graph
 
@@ -28,13 +25,3 @@ class Program(Graph, Protocol):
     def render(self, action_id: str, scope: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]: ...
     def fields(self, action_id: str) -> Mapping[str, str]: ...
     def scope(self, claimed: ClaimedEvent) -> Mapping[str, JsonValue]: ...
-
-
-def pack(value: object) -> bytes:
-    """Compressed JSON, as events are stored."""
-    return zstandard.ZstdCompressor(level=1).compress(msgspec.json.encode(value))
-
-
-def unpack(body: bytes | None) -> Any:  # noqa: ANN401
-    """The value of compressed JSON; None where retention has removed it."""
-    return None if body is None else msgspec.json.decode(zstandard.ZstdDecompressor().decompress(body))

@@ -3,6 +3,7 @@
 1. A run that was woken, but whose segment was not made due: make it due.
 2. A run that is open, while the engine has no segment of it, or one that ended badly: give it a new segment.
 3. A run whose segments keep dying: end it as failed, and say so.
+4. The same for tasks, whose places in the queue are lost or die as segments do.
 """
 
 import asyncio
@@ -14,9 +15,12 @@ import sqlalchemy as sa
 
 from loops.errors import StoreBusy
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.runs.engine import EngineClient
+from loops.runs.engine import EngineClient, task_place
 from loops.runs.interpreter import Interpreter
+from loops.store import run_requests
 from loops.store import runs as store
+from loops.store import tasks as task_store
+from loops.tasks.ending import give_up_task
 
 log = logging.getLogger("loops.sweeper")
 
@@ -58,7 +62,7 @@ class Sweeper:
         found = await self._reader.read(lambda connection: store.quiet(connection, since=now - _STILL, after=after))
         self._after = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses(found)
-        mended = len(woken)
+        mended = len(woken) + await self._sweep_tasks()
         for run_id, seq in found:
             mended += await self._mend(run_id, seq, statuses.get((run_id, seq)))
         return mended
@@ -80,6 +84,33 @@ class Sweeper:
             self._engine.enqueue(connection, run_id, fresh)
         return fresh is not None
 
+    async def _sweep_tasks(self) -> int:
+        now = self._clock.now()
+        found = await self._reader.read(lambda connection: task_store.quiet(connection, since=now - _STILL))
+        statuses = await self._client.statuses([(task_place(task_id), seq) for task_id, seq in found])
+        return sum([
+            await self._mend_task(task_id, seq, statuses.get((task_place(task_id), seq))) for task_id, seq in found
+        ])  # fmt: skip
+
+    async def _mend_task(self, task_id: str, seq: int, status: str | None) -> int:
+        if status in _ALIVE:
+            return 0
+        if status != _EXHAUSTED and await self._writer.run(lambda at: self._restart_task(at, task_id, seq)):
+            log.warning("task had no place in the engine; it has a new one", extra={"task_id": task_id, "was": status})
+            return 1
+        now = self._clock.now()
+        woken = await self._writer.run(lambda connection: give_up_task(connection, task_id, seq, now))
+        if woken is not None:
+            log.error("task given up", extra={"task_id": task_id})
+            await self._engine.wake(*woken)
+        return 1
+
+    def _restart_task(self, connection: sa.Connection, task_id: str, seq: int) -> bool:
+        fresh = task_store.restart(connection, task_id, seq, self._clock.now())
+        if fresh is not None:
+            self._engine.enqueue_task(connection, task_id, fresh)
+        return fresh is not None
+
 
 async def watch_cancellations(
     interpreter: Interpreter, reader: Reader, *, sleep: Callable[[float], "asyncio.Future[None]"] | None = None
@@ -91,7 +122,7 @@ async def watch_cancellations(
         if not active:
             continue
         try:
-            asked = await reader.read(lambda connection, ids=active: store.cancel_requests(connection, ids))  # type: ignore[misc]
+            asked = await reader.read(lambda connection, ids=active: run_requests.cancel_requests(connection, ids))  # type: ignore[misc]
         except StoreBusy as error:
             log.warning("cannot look for cancellations: %s", error.message)
             continue

@@ -73,8 +73,8 @@ def storable_outcome(came: Outcome) -> Outcome:
         case Succeeded(result):
             return replace(came, result=storable(result))
         case Failed(_, message, hint, partial):
-            texts = {"message": storable_text(message), "hint": storable_text(hint)}
-            return replace(came, partial=storable(partial), **texts)
+            told = replace(came, message=storable_text(message), hint=storable_text(hint))
+            return replace(told, partial=storable(partial))
         case Ended(reason):
             return Ended(storable_text(reason))
         case Parked(wait):

@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import Field, SQLModel
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -40,3 +41,19 @@ class Instant(sa.types.TypeDecorator[datetime]):
     def process_result_value(self, value: int | None, dialect: Any) -> datetime | None:  # noqa: ANN401, ARG002
         """Always UTC."""
         return None if value is None else from_micros(value)
+
+
+def instant_field(*, nullable: bool = False) -> Any:  # noqa: ANN401
+    """A field that holds an instant."""
+    return Field(default=None, sa_type=Instant, nullable=nullable)
+
+
+def json_field(*, nullable: bool = True) -> Any:  # noqa: ANN401
+    """A field that holds JSON."""
+    return Field(default=None, sa_type=Json, nullable=nullable)
+
+
+def core(model: type[SQLModel]) -> sa.Table:
+    """The Core table of a class."""
+    table: sa.Table = model.__table__  # type: ignore[attr-defined]
+    return table

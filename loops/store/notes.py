@@ -9,7 +9,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from loops.store.once import insert_once
-from loops.store.tables import notes
+from loops.store.task_tables import notes
 
 
 @dataclass(frozen=True, slots=True)

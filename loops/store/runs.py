@@ -3,16 +3,16 @@
 Every write of a segment names its `owner`; a segment that has been taken over changes nothing and gets RunFenced.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import Conflict, NotFound, RunFenced
+from loops.errors import RunFenced
 from loops.event import JsonValue
-from loops.runs.state import OVER, Finish, Park, RunState, Wait
+from loops.runs.state import Finish, Park, RunState, Wait
 from loops.store.once import insert_once
 from loops.store.tables import events, revisions, run_steps, runs
 
@@ -129,7 +129,7 @@ def claim(connection: sa.Connection, run_id: str, seq: int, owner: str, now: dat
         definition=definition,
         state=RunState.from_json(row["state"]),
         seq=seq,
-        wait=_read_wait(row["wait"], row["deadline_at"]),
+        wait=read_wait(row["wait"], row["deadline_at"]),
         wake=row["wake"],
         cancel_requested=row["cancel_requested_at"] is not None,
         results=_results(connection, run_id),
@@ -158,7 +158,8 @@ def _event_body(connection: sa.Connection, row: sa.RowMapping) -> bytes | None:
     return body
 
 
-def _read_wait(stored: Mapping[str, Any] | None, deadline: datetime | None) -> Wait | None:
+def read_wait(stored: Mapping[str, Any] | None, deadline: datetime | None) -> Wait | None:
+    """The wait of a run's row, None where it has none."""
     if stored is None or deadline is None:
         return None
     return Wait(stored["kind"], deadline, stored.get("detail", {}))
@@ -232,7 +233,7 @@ def finish(
     if step is not None:
         _put_step(connection, run_id, seq, step)
     else:
-        _end_waiting(connection, run_id, "cancelled" if effect.status == "cancelled" else "failed", now)
+        end_waiting(connection, run_id, "cancelled" if effect.status == "cancelled" else "failed", now)
 
 
 def _guarded(connection: sa.Connection, run_id: str, owner: str, values: Mapping[str, Any], now: datetime) -> bool:
@@ -279,84 +280,6 @@ def _update_waiting(connection: sa.Connection, run_id: str, step: StepRow, value
     return True
 
 
-def wake_waiting(
-    connection: sa.Connection, run_id: str, step_id: str, payload: Mapping[str, JsonValue], now: datetime
-) -> int | None:
-    """Wake a run that waits at this step, once: the seq of the segment to make due, None when it does not."""
-    row = connection.execute(
-        runs.update()
-        .where(runs.c.id == run_id, runs.c.status == "waiting", runs.c.position == step_id)
-        .values(status="queued", wake=dict(payload), updated_at=now)
-        .returning(runs.c.seq)
-    ).first()
-    return None if row is None else int(row[0])
-
-
-def hold(connection: sa.Connection, run_id: str) -> None:
-    """Hold a run's row until the transaction ends. Whoever changes a run and what it waits for takes the run first."""
-    connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id).with_for_update())
-
-
-def add_cost(connection: sa.Connection, run_id: str, cost: float) -> None:
-    """Add to what a run cost, in USD."""
-    connection.execute(runs.update().where(runs.c.id == run_id).values(cost=runs.c.cost + cost))
-
-
-def wake(connection: sa.Connection, run_id: str, payload: Mapping[str, JsonValue], now: datetime) -> int:
-    """Wake a waiting run, once: the seq of the segment to make due. Raises NotFound or Conflict."""
-    row = connection.execute(
-        runs.update()
-        .where(runs.c.id == run_id, runs.c.status == "waiting")
-        .values(status="queued", wake=dict(payload), updated_at=now)
-        .returning(runs.c.seq)
-    ).first()
-    if row is None:
-        status = connection.execute(sa.select(runs.c.status).where(runs.c.id == run_id)).scalar()
-        if status is None:
-            raise NotFound(f"there is no run {run_id}")
-        raise Conflict(f"run {run_id} is {status}; only a waiting run can be resumed")
-    seq: int = row[0]
-    return seq
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequest:
-    """What asking for a cancellation came to: over at once, or a running segment has been asked to stop."""
-
-    status: str
-    seq: int
-
-
-def request_cancel(
-    connection: sa.Connection, run_id: str, now: datetime, stop: Callable[[sa.Connection, Wait], bool]
-) -> CancelRequest:
-    """Cancel a run that does not act now, or ask one that acts to stop; so also one that waits for something which
-    `stop` cannot stop at once: that wakes the run when it has ended. Raises NotFound or Conflict."""
-    columns = (runs.c.status, runs.c.seq, runs.c.wait, runs.c.deadline_at)
-    row = connection.execute(sa.select(*columns).where(runs.c.id == run_id).with_for_update()).first()
-    if row is None:
-        raise NotFound(f"there is no run {run_id}")
-    status, seq = row[0], row[1]
-    if status in OVER:
-        raise Conflict(f"run {run_id} is {status} already")
-    wait = _read_wait(row[2], row[3]) if status == "waiting" else None
-    if wait is not None and not stop(connection, wait):
-        status = "running"
-    values: dict[str, Any] = {"cancel_requested_at": now, "updated_at": now}
-    if status != "running":
-        values |= {"status": "cancelled", "reason": "cancelled on request", "finished_at": now, "deadline_at": None}
-        _end_waiting(connection, run_id, "cancelled", now)
-    connection.execute(runs.update().where(runs.c.id == run_id).values(**values))
-    return CancelRequest("running" if status == "running" else "cancelled", seq)
-
-
-def cancel_requests(connection: sa.Connection, run_ids: Sequence[str]) -> list[str]:
-    """Which of these running runs have been asked to stop."""
-    asked = runs.c.cancel_requested_at.is_not(None)
-    found = connection.execute(sa.select(runs.c.id).where(runs.c.id.in_(run_ids), asked, runs.c.status == "running"))
-    return list(found.scalars())
-
-
 def woken(connection: sa.Connection, *, before: datetime) -> list[tuple[str, int]]:
     """Runs that were woken before then and have not begun to act."""
     rows = connection.execute(
@@ -401,11 +324,11 @@ def give_up(connection: sa.Connection, run_id: str, seq: int, reason: str, now: 
         )
     )
     if ended.rowcount:
-        _end_waiting(connection, run_id, "failed", now)
+        end_waiting(connection, run_id, "failed", now)
     return ended.rowcount > 0
 
 
-def _end_waiting(connection: sa.Connection, run_id: str, status: str, now: datetime) -> None:
+def end_waiting(connection: sa.Connection, run_id: str, status: str, now: datetime) -> None:
     """The step that waited ends with its run."""
     connection.execute(
         run_steps.update()

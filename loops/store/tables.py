@@ -10,15 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
-from loops.store.columns import Instant, Json
-
-
-def _instant(*, nullable: bool = False) -> Any:  # noqa: ANN401
-    return Field(default=None, sa_type=Instant, nullable=nullable)
-
-
-def _json(*, nullable: bool = True) -> Any:  # noqa: ANN401
-    return Field(default=None, sa_type=Json, nullable=nullable)
+from loops.store.columns import core, instant_field, json_field
 
 
 class Project(SQLModel, table=True):
@@ -28,7 +20,7 @@ class Project(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     time_zone: str = "UTC"
-    created_at: datetime = _instant()
+    created_at: datetime = instant_field()
 
 
 class Token(SQLModel, table=True):
@@ -40,8 +32,8 @@ class Token(SQLModel, table=True):
     name: str
     role: str
     digest: str = Field(unique=True)
-    created_at: datetime = _instant()
-    revoked_at: datetime | None = _instant(nullable=True)
+    created_at: datetime = instant_field()
+    revoked_at: datetime | None = instant_field(nullable=True)
 
 
 class Connection(SQLModel, table=True):
@@ -56,10 +48,10 @@ class Connection(SQLModel, table=True):
     project_id: str = Field(foreign_key="loops_projects.id")
     kind: str
     name: str
-    config: dict[str, Any] = _json(nullable=False)
+    config: dict[str, Any] = json_field(nullable=False)
     secrets: str
-    created_at: datetime = _instant()
-    updated_at: datetime = _instant()
+    created_at: datetime = instant_field()
+    updated_at: datetime = instant_field()
 
 
 class Epoch(SQLModel, table=True):
@@ -85,13 +77,13 @@ class Workflow(SQLModel, table=True):
     status: str
     origin_product: str | None = None
     version: int
-    definition: dict[str, Any] = _json(nullable=False)
+    definition: dict[str, Any] = json_field(nullable=False)
     changed_epoch: int = Field(index=True)
     since_epoch: int = 0
     enabled_by: str | None = None
     created_by: str | None = None
-    created_at: datetime = _instant()
-    updated_at: datetime = _instant()
+    created_at: datetime = instant_field()
+    updated_at: datetime = instant_field()
 
 
 class Revision(SQLModel, table=True):
@@ -100,9 +92,9 @@ class Revision(SQLModel, table=True):
     __tablename__ = "loops_revisions"
     workflow_id: str = Field(foreign_key="loops_workflows.id", primary_key=True)
     version: int = Field(primary_key=True)
-    definition: dict[str, Any] = _json(nullable=False)
+    definition: dict[str, Any] = json_field(nullable=False)
     created_by: str | None = None
-    created_at: datetime = _instant()
+    created_at: datetime = instant_field()
 
 
 class Delivery(SQLModel, table=True):
@@ -143,13 +135,13 @@ class Delivery(SQLModel, table=True):
     key: str
     name: str
     subject: str | None = None
-    received_at: datetime = _instant()
+    received_at: datetime = instant_field()
     epoch: int
     verified: bool
     status: str
     reason: str = ""
     attempts: int = 0
-    next_attempt_at: datetime | None = _instant(nullable=True)
+    next_attempt_at: datetime | None = instant_field(nullable=True)
     headers: str | None = None
     body: bytes | None = None
     size: int
@@ -169,8 +161,8 @@ class Event(SQLModel, table=True):
     delivery_id: str = Field(index=True)
     position: int = 0
     name: str
-    created_at: datetime = _instant()
-    verdicts: list[Any] | None = _json()
+    created_at: datetime = instant_field()
+    verdicts: list[Any] | None = json_field()
     body: bytes | None = None
 
 
@@ -181,7 +173,7 @@ class Claim(SQLModel, table=True):
     workflow_id: str = Field(primary_key=True)
     claim: str = Field(primary_key=True)
     delivery_id: str
-    created_at: datetime = _instant()
+    created_at: datetime = instant_field()
 
 
 class Run(SQLModel, table=True):
@@ -224,16 +216,16 @@ class Run(SQLModel, table=True):
     restarts: int = 0
     owner: str | None = None
     position: str | None = None
-    state: dict[str, Any] = _json(nullable=False)
-    wait: dict[str, Any] | None = _json()
-    wake: dict[str, Any] | None = _json()
-    deadline_at: datetime | None = _instant(nullable=True)
-    cancel_requested_at: datetime | None = _instant(nullable=True)
+    state: dict[str, Any] = json_field(nullable=False)
+    wait: dict[str, Any] | None = json_field()
+    wake: dict[str, Any] | None = json_field()
+    deadline_at: datetime | None = instant_field(nullable=True)
+    cancel_requested_at: datetime | None = instant_field(nullable=True)
     cost: float = 0.0
-    created_at: datetime = _instant()
-    started_at: datetime | None = _instant(nullable=True)
-    finished_at: datetime | None = _instant(nullable=True)
-    updated_at: datetime = _instant()
+    created_at: datetime = instant_field()
+    started_at: datetime | None = instant_field(nullable=True)
+    finished_at: datetime | None = instant_field(nullable=True)
+    updated_at: datetime = instant_field()
 
 
 class RunStep(SQLModel, table=True):
@@ -247,11 +239,11 @@ class RunStep(SQLModel, table=True):
     type: str
     name: str
     status: str
-    result: Any = _json()
-    error: dict[str, Any] | None = _json()
-    log: list[Any] | None = _json()
-    started_at: datetime = _instant()
-    finished_at: datetime | None = _instant(nullable=True)
+    result: Any = json_field()
+    error: dict[str, Any] | None = json_field()
+    log: list[Any] | None = json_field()
+    started_at: datetime = instant_field()
+    finished_at: datetime | None = instant_field(nullable=True)
 
 
 class Lease(SQLModel, table=True):
@@ -262,87 +254,8 @@ class Lease(SQLModel, table=True):
     role: str
     host: str
     pid: int
-    started_at: datetime = _instant()
-    expires_at: datetime = _instant()
-
-
-class Task(SQLModel, table=True):
-    """One AI task. `key` is its step's: asked for again it is the same task.
-
-    `seq`, `owner` and `restarts` are as of a run. `request` is what the agent begins with (system text, first message,
-    limits, fields), `activity` what it does at this moment, `result` what its step reads.
-    """
-
-    __tablename__ = "loops_tasks"
-    __table_args__ = (
-        sa.UniqueConstraint("project_id", "key"),
-        sa.Index("loops_tasks_workflow", "workflow_id", "created_at"),
-        sa.Index("loops_tasks_project", "project_id", "created_at"),
-        sa.Index(
-            "loops_tasks_open",
-            "id",
-            sqlite_where=sa.text("status IN ('queued', 'running')"),
-            postgresql_where=sa.text("status IN ('queued', 'running')"),
-        ),
-    )
-    id: str = Field(primary_key=True)
-    project_id: str
-    workflow_id: str
-    run_id: str = Field(index=True)
-    step_id: str
-    key: str
-    title: str
-    status: str
-    ending: str = ""
-    reason: str = ""
-    model: str = ""
-    request: dict[str, Any] = _json(nullable=False)
-    activity: dict[str, Any] | None = _json()
-    result: dict[str, Any] | None = _json()
-    seq: int = 0
-    restarts: int = 0
-    owner: str | None = None
-    rounds: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-    cancel_requested_at: datetime | None = _instant(nullable=True)
-    created_at: datetime = _instant()
-    started_at: datetime | None = _instant(nullable=True)
-    finished_at: datetime | None = _instant(nullable=True)
-    updated_at: datetime = _instant()
-
-
-class TaskRound(SQLModel, table=True):
-    """One round of a task's agent, kept before the next one begins; see loops/agent/transcript.py for `body`."""
-
-    __tablename__ = "loops_task_rounds"
-    task_id: str = Field(primary_key=True)
-    number: int = Field(primary_key=True)
-    body: dict[str, Any] = _json(nullable=False)
-    updated_at: datetime = _instant()
-
-
-class Note(SQLModel, table=True):
-    """What an agent left for the next run of its loop on the same subject. The keys are those of the calls that opened
-    and closed it."""
-
-    __tablename__ = "loops_notes"
-    __table_args__ = (
-        sa.UniqueConstraint("open_key"),
-        sa.Index("loops_notes_subject", "workflow_id", "subject", "created_at"),
-    )
-    id: str = Field(primary_key=True)
-    project_id: str
-    workflow_id: str
-    subject: str
-    task_id: str
-    text: str
-    reason: str = ""
-    open_key: str
-    close_key: str | None = None
-    created_at: datetime = _instant()
-    closed_at: datetime | None = _instant(nullable=True)
+    started_at: datetime = instant_field()
+    expires_at: datetime = instant_field()
 
 
 class OutboxMessage(SQLModel, table=True):
@@ -371,43 +284,35 @@ class OutboxMessage(SQLModel, table=True):
     step_id: str | None = None
     kind: str
     connection_id: int | None = None
-    message: dict[str, Any] = _json(nullable=False)
+    message: dict[str, Any] = json_field(nullable=False)
     status: str
     version: int = 0
     attempts: int = 0
     parts: int = 0
-    refs: list[Any] = _json(nullable=False)
-    missed: list[Any] = _json(nullable=False)
+    refs: list[Any] = json_field(nullable=False)
+    missed: list[Any] = json_field(nullable=False)
     code: str = ""
     reason: str = ""
     mend: str = ""
-    began_at: datetime | None = _instant(nullable=True)
-    due_at: datetime | None = _instant(nullable=True)
-    created_at: datetime = _instant()
-    updated_at: datetime = _instant()
+    began_at: datetime | None = instant_field(nullable=True)
+    due_at: datetime | None = instant_field(nullable=True)
+    created_at: datetime = instant_field()
+    updated_at: datetime = instant_field()
 
 
 metadata = SQLModel.metadata
 
 
-def _core(model: type[SQLModel]) -> sa.Table:
-    table: sa.Table = model.__table__  # type: ignore[attr-defined]
-    return table
-
-
-projects = _core(Project)
-tokens = _core(Token)
-connections = _core(Connection)
-epochs = _core(Epoch)
-workflows = _core(Workflow)
-revisions = _core(Revision)
-deliveries = _core(Delivery)
-events = _core(Event)
-claims = _core(Claim)
-runs = _core(Run)
-run_steps = _core(RunStep)
-leases = _core(Lease)
-tasks = _core(Task)
-task_rounds = _core(TaskRound)
-notes = _core(Note)
-outbox = _core(OutboxMessage)
+projects = core(Project)
+tokens = core(Token)
+connections = core(Connection)
+epochs = core(Epoch)
+workflows = core(Workflow)
+revisions = core(Revision)
+deliveries = core(Delivery)
+events = core(Event)
+claims = core(Claim)
+runs = core(Run)
+run_steps = core(RunStep)
+leases = core(Lease)
+outbox = core(OutboxMessage)

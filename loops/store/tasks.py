@@ -15,7 +15,8 @@ from loops.errors import NotFound, RunFenced
 from loops.event import JsonValue
 from loops.store.once import insert_once, insert_or_set
 from loops.store.runs import PAGE
-from loops.store.tables import events, projects, runs, task_rounds, tasks, tokens, workflows
+from loops.store.tables import events, projects, runs, tokens, workflows
+from loops.store.task_tables import task_rounds, tasks
 
 MOST_RESTARTS = 5
 OVER: frozenset[str] = frozenset({"completed", "incomplete", "failed", "cancelled"})

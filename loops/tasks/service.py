@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loops.event import JsonValue
 from loops.ports import Clock, Engine
-from loops.runs.state import Wait
 from loops.store import notes as note_store
 from loops.store import tasks as store
 from loops.store.ids import new_id
-from loops.store.tasks import NewTask, TaskEnd, TaskRow
+from loops.store.tasks import NewTask, TaskRow
+from loops.tasks.ending import cancelled_end
 from loops.tasks.prompt import SYSTEM_TEXT, opening_message
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
-from loops.tasks.result import task_result
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -109,10 +108,9 @@ class TaskService:
         """The task. Raises NotFound."""
         return store.get(connection, task_id)
 
-    def stop(self, connection: "Connection", wait: Wait) -> bool:
-        """Stop the task that a run waits for: True when it is over now, False when somebody works on it, who sees that
+    def stop(self, connection: "Connection", task_id: str) -> bool:
+        """Stop a task whose run is cancelled: True when it is over now, False when somebody works on it, who sees that
         the run's cancellation was asked for, stops, and wakes the run."""
-        task_id = str(wait.detail["task"])
         return store.end_queued(connection, task_id, cancelled_end(task_id), self._clock.now())
 
     def cancel(self, connection: "Connection", task_id: str) -> None:
@@ -124,12 +122,6 @@ def subject_of(event: Mapping[str, JsonValue] | None) -> str | None:
     """What the event is about (a thread, an issue, a branch): notes are kept for it."""
     subject = (event or {}).get("subject")
     return subject if isinstance(subject, str) and subject else None
-
-
-def cancelled_end(task_id: str) -> TaskEnd:
-    """The end of a task that was cancelled before anybody worked on it."""
-    result = task_result("cancelled", "cancelled on request", "", {})
-    return TaskEnd(result.status, result.ending, result.reason, result.as_json(task_id), 0, 0, 0, None)
 
 
 def _request_json(request: TaskRequest, notes: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from aiohttp import web
 from loops.event import Delivery, Event, JsonValue
 from loops.ports import DeliveryRow, Engine, Receipt, Writer
 from loops.runs import lease
-from loops.runs.state import Outcome, Wait
-from loops.runs.step import Step, StepContext
-from loops.runs.steps import STEPS
+from loops.runs.settling import Settled
+from loops.runs.state import Finish, Park, Wait
+from loops.runs.step import Step, StepContext, StepOutcome
 from server.app import Role, Service, Wiring
 from tests.integration.running import Told, settings_for
 from triggers.dispatch import BatchOutcome
@@ -30,7 +30,10 @@ from triggers.source import Arrival, Ignored, Incoming, Source
 T = TypeVar("T")
 
 # What a closure does is told by the one function of the store, or the method, that it calls.
-_TRANSITIONS = {"claim": "claim", "record": "record", "_park": "park", "finish": "finish", "wake": "wake"}
+_TRANSITIONS = {
+    "claim": "claim", "settle": "settle", "finish": "finish", "wake": "wake", "keep_round": "round",
+    "end_task": "task_end", "_claim": "message_claim", "_move": "message_move",
+}  # fmt: skip
 
 
 class Fuse:
@@ -69,19 +72,29 @@ class FusedWriter:
         def inside(connection: sa.Connection) -> T:
             result = fn(connection)
             if not _is_idle(result):
-                self._fuse.pass_by(f"{name}:inside")
+                self._fuse.pass_by(f"{_settled(name, result)}:inside")
             return result
 
         result = await self._inner.run(inside)
         if not _is_idle(result):
-            self._fuse.pass_by(f"{name}:after")
+            self._fuse.pass_by(f"{_settled(name, result)}:after")
         return result
+
+
+def _settled(name: str, result: object) -> str:
+    """What settling a step came to, which is known only once it is done."""
+    if not isinstance(result, Settled):
+        return name
+    return "park" if isinstance(result.effect, Park) else "finish" if isinstance(result.effect, Finish) else "record"
 
 
 def _transition(fn: Callable[..., Any]) -> str:
     if getattr(fn, "__name__", "") == "_batch":
         return "dispatch"
-    called = set(getattr(getattr(fn, "__code__", None), "co_names", ()))
+    code = getattr(fn, "__code__", None)
+    called = set(getattr(code, "co_names", ()))
+    if "claim" in called and "task_id" in getattr(code, "co_freevars", ()):
+        return "task_claim"
     return next((point for name, point in _TRANSITIONS.items() if name in called), "other")
 
 
@@ -98,6 +111,11 @@ class FusedEngine:
         self._fuse.pass_by("enqueue:before")
         self._inner.enqueue(connection, run_id, seq, delay=delay)
         self._fuse.pass_by("enqueue:after")
+
+    def enqueue_task(self, connection: sa.Connection, task_id: str, seq: int) -> None:
+        self._fuse.pass_by("enqueue_task:before")
+        self._inner.enqueue_task(connection, task_id, seq)
+        self._fuse.pass_by("enqueue_task:after")
 
     async def wake(self, run_id: str, seq: int) -> None:
         self._fuse.pass_by("make_due:before")
@@ -132,13 +150,13 @@ class FusedStep:
         self._inner = inner
         self._fuse = fuse
 
-    async def run(self, context: StepContext) -> Outcome:
+    async def run(self, context: StepContext) -> StepOutcome:
         self._fuse.pass_by(f"{self._kind}:run:begin")
         outcome = await self._inner.run(context)
         self._fuse.pass_by(f"{self._kind}:run:end")
         return outcome
 
-    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> Outcome:
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
         self._fuse.pass_by(f"{self._kind}:resume:begin")
         outcome = await self._inner.resume(context, wait, wake)
         self._fuse.pass_by(f"{self._kind}:resume:end")
@@ -152,11 +170,13 @@ def fused_wiring(fuse: Fuse) -> Wiring:
         fuse.arm(request.query["point"], int(request.query["nth"]))
         return web.Response()
 
-    steps: Mapping[str, Step] = {**STEPS, "function": Told()}
+    def steps(ours: Mapping[str, Step]) -> Mapping[str, Step]:
+        return {kind: FusedStep(kind, step, fuse) for kind, step in Told().among(ours).items()}
+
     return Wiring(
         writer=lambda writer: FusedWriter(writer, fuse),
         engine=lambda engine: FusedEngine(engine, fuse),
-        steps={kind: FusedStep(kind, step, fuse) for kind, step in steps.items()},
+        steps=steps,
         sources={name: FusedSource(source, fuse) for name, source in SOURCES.items()},
         routes=(web.post("/arm", arm),),
     )

@@ -19,11 +19,10 @@ import uvloop
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 
 from loops.event import Event, JsonValue
+from loops.packed import pack
 from loops.runs.engine import RUNS_QUEUE, EngineLimits, _engine_for, prepare_engine
-from loops.runs.program import pack
-from loops.runs.state import Outcome, RunState, Wait
-from loops.runs.step import Step, StepContext
-from loops.runs.steps import STEPS
+from loops.runs.state import RunState, Wait
+from loops.runs.step import Step, StepContext, StepOutcome
 from loops.store import deliveries, run_queries
 from loops.store import runs as store
 from loops.store.deliveries import EventRow
@@ -39,18 +38,23 @@ Command = Callable[[int], Awaitable[Mapping[str, float]]]
 class Noting:
     """A step that notes when it began."""
 
-    def __init__(self, inner: Step) -> None:
-        self._inner = inner
+    def __init__(self) -> None:
+        self._inner: Step = self
         self.began: dict[str, float] = {}
         self.waiting: dict[str, asyncio.Event] = {}
 
-    async def run(self, context: StepContext) -> Outcome:
+    def among(self, steps: Mapping[str, Step]) -> Mapping[str, Step]:
+        """The steps with this one in place of `function`."""
+        self._inner = steps["function"]
+        return {**steps, "function": self}
+
+    async def run(self, context: StepContext) -> StepOutcome:
         if context.run_id in self.waiting and context.action.id == "after":
             self.began[context.run_id] = time.perf_counter()
             self.waiting[context.run_id].set()
         return await self._inner.run(context)
 
-    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> Outcome:
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
         return await self._inner.resume(context, wait, wake)
 
 
@@ -138,8 +142,8 @@ def _percentiles(delays: list[float]) -> Mapping[str, float]:
 
 @asynccontextmanager
 async def ours(url: str, folder: Path) -> AsyncIterator[Mapping[str, Command]]:
-    noting = Noting(STEPS["function"])
-    async with running(folder, url, wiring=Wiring(steps={**STEPS, "function": noting})) as service:
+    noting = Noting()
+    async with running(folder, url, wiring=Wiring(steps=noting.among)) as service:
         many = [log_action(f"s{number}", "step {event.properties.action}") for number in range(1, STEPS_A_RUN + 1)]
         documents = {
             "steps": workflow("steps", *many, status="draft"),

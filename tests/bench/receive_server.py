@@ -20,7 +20,6 @@ from aiohttp import web
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.runs.state import Outcome, Succeeded
 from loops.runs.step import NeverParks, StepContext
-from loops.runs.steps import STEPS
 from loops.store import connections, deliveries, workflows
 from loops.store.workflows import WorkflowRow
 from server.app import Service, Wiring
@@ -125,7 +124,9 @@ def settings(port: int, data: Path) -> Settings:
 
 
 async def product(mode: str, port: int, data: Path, *, busy: bool) -> None:
-    steps: Mapping[str, Any] = {**STEPS, "function": BusyStep()} if busy else STEPS
+    def steps(ours: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**ours, "function": BusyStep()} if busy else ours
+
     routes = (web.get("/bench/backlog", _backlog),)
     wiring = Wiring(steps=steps, dispatching=mode != "accept", routes=routes)
     given = settings(port, data)

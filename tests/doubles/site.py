@@ -27,6 +27,7 @@ from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from loops.workflows import Workflows
+from notify.posting import make_outbox
 from server.auth import Role, new_token
 from server.metrics import Metrics
 from server.services import Services
@@ -62,6 +63,9 @@ class EngineLog:
 
     def enqueue(self, connection: sa.Connection, run_id: str, seq: int, *, delay: float = 0.0) -> None:
         raise AssertionError(f"nothing starts {run_id}")
+
+    def enqueue_task(self, connection: sa.Connection, task_id: str, seq: int) -> None:
+        raise AssertionError(f"nothing creates {task_id}")
 
     async def wake(self, run_id: str, seq: int) -> None:
         self.woken.append((run_id, seq))
@@ -303,6 +307,8 @@ async def open_site(
 
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
+    book = ConnectionBook(database.reader, box)
+    messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
         settings=settings,
         reader=database.reader,
@@ -310,12 +316,13 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         engine=engine,
         clock=clock,
         box=box,
-        book=ConnectionBook(database.reader, box),
+        book=book,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda _workflow, _version, _definition: RunState(None)),
         workflows=Workflows(database.writer, database.reader, clock),
         runs=RunControl(database.writer, database.reader, engine, clock),
+        messages=messages,
         metrics=Metrics(),
         public_url=lambda: public_url,
     )

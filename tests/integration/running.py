@@ -19,8 +19,7 @@ import sqlalchemy as sa
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.runs.state import Outcome, Parked, Succeeded, Wait
-from loops.runs.step import Step, StepContext
-from loops.runs.steps import STEPS
+from loops.runs.step import Step, StepContext, StepOutcome
 from loops.store import connections, deliveries, run_queries, tables
 from loops.store.workflows import WorkflowRow
 from server.app import Role, Service, Wiring
@@ -130,10 +129,16 @@ class Told(Step):
     def __init__(self) -> None:
         self.slept: list[str] = []
         self.began: list[str] = []
+        self._plain: Step = self
 
-    async def run(self, context: StepContext) -> Outcome:
+    def among(self, steps: Mapping[str, Step]) -> Mapping[str, Step]:
+        """The steps with this one in place of `function`."""
+        self._plain = steps["function"]
+        return {**steps, "function": self}
+
+    async def run(self, context: StepContext) -> StepOutcome:
         if context.action.config.template_id != "template-log":
-            return await STEPS["function"].run(context)
+            return await self._plain.run(context)
         order, _, rest = str(context.render()["text"]).partition(" ")
         self.began.append(context.key)
         if order == "!sleep":
@@ -153,7 +158,7 @@ class Told(Step):
             return Succeeded(json.loads(rest))
         if order == "!park":
             return Parked(_long({"twice": rest == "twice"}))
-        return await STEPS["function"].run(context)
+        return await self._plain.run(context)
 
     async def _sleep(self, key: str, seconds: float) -> Outcome:
         try:
@@ -165,7 +170,9 @@ class Told(Step):
         self.slept.append(f"{key} done")
         return Succeeded({"slept": seconds})
 
-    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, Any] | None) -> Outcome:
+    async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, Any] | None) -> StepOutcome:
+        if context.action.config.template_id != "template-log":
+            return await self._plain.resume(context, wait, wake)
         context.log("woken" if wake is not None else "deadline")
         if wait.detail.get("twice"):
             return Parked(_long({"twice": False}))

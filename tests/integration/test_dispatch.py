@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from loops.errors import StoreBusy
 from loops.event import Delivery, Event
+from loops.packed import unpack
 from loops.ports import Engine
-from loops.runs.program import unpack
 from loops.store import workflows
 from loops.store.tables import claims, deliveries, epochs, events, revisions, runs
 from server.app import Wiring
@@ -59,6 +59,9 @@ class Failing:
             self.refused -= 1
             connection.execute(epochs.insert().values(name="definitions", value=0))
         self._inner.enqueue(connection, run_id, seq, delay=delay)
+
+    def enqueue_task(self, connection: sa.Connection, task_id: str, seq: int) -> None:
+        self._inner.enqueue_task(connection, task_id, seq)
 
     async def wake(self, run_id: str, seq: int) -> None:
         await self._inner.wake(run_id, seq)

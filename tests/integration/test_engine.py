@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from loops.errors import Conflict, NotFound, RunFenced
 from loops.runs.state import Finish, Park, RunState
-from loops.runs.steps import STEPS
 from loops.store import runs as store
 from loops.store.runs import StepRow
 from loops.store.tables import revisions, run_steps
@@ -43,7 +42,7 @@ async def service(
     module_database_url: str, told: Told, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Running]:
     """A service that works on one segment at a time."""
-    wiring = Wiring(steps={**STEPS, "function": told})
+    wiring = Wiring(steps=told.among)
     async with running(tmp_path_factory.mktemp("service"), module_database_url, wiring=wiring, runs="1") as started:
         yield started
 

@@ -12,7 +12,8 @@ from alembic.migration import MigrationContext
 from loops.errors import StoreBusy, StoreError
 from loops.runs.engine import prepare_engine
 from loops.store.database import DEFAULT_PROJECT, engine_for, migrate
-from loops.store.tables import epochs, metadata, projects
+from loops.store.schema import metadata
+from loops.store.tables import epochs, projects
 
 
 def tables(url: str) -> set[str]:

@@ -9,14 +9,13 @@ import pytest
 
 from loops.errors import Conflict
 from loops.runs import lease
-from loops.runs.steps import STEPS
 from server.app import Service, Wiring
 from tests.acceptance import killer
 from tests.integration.running import Running, Told, issue, log_action, running, settings_for, workflow
 
 
 def wiring() -> Wiring:
-    return Wiring(steps={**STEPS, "function": Told()})
+    return Wiring(steps=Told().among)
 
 
 async def begun(service: Running, text: str) -> str:

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 
 from loops.ports import Engine
 from loops.runs.engine import segment_id
-from loops.runs.steps import STEPS
 from loops.runs.sweeper import Sweeper
-from loops.store import runs as store
+from loops.store import run_requests
 from loops.store.runs import MOST_RESTARTS
 from server.app import Wiring
 from tests.integration.running import Running, Told, delay_action, issue, log_action, running, workflow
@@ -31,7 +30,7 @@ class Ahead:
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def service(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    wiring = Wiring(steps={**STEPS, "function": Told()})
+    wiring = Wiring(steps=Told().among)
     async with running(tmp_path_factory.mktemp("service"), module_database_url, wiring=wiring) as started:
         yield started
 
@@ -65,14 +64,14 @@ async def lose(service: Running, run_id: str, seq: int) -> None:
 
 async def test_a_run_that_was_woken_and_not_made_due_goes_on_within_a_sweep(service):
     run_id = await waiting(service, "woken")
-    await service.write(lambda connection: store.wake(connection, run_id, {"by": "ada"}, datetime.now(UTC)))
+    await service.write(lambda connection: run_requests.wake(connection, run_id, {"by": "ada"}, datetime.now(UTC)))
     await service.until(run_id, "completed")
     assert (await service.steps(run_id))[0]["result"]["resumed_early"] is True
 
 
 async def test_a_run_whose_segment_the_engine_lost_gets_a_new_one(service, sweeper, ahead):
     run_id = await waiting(service, "lost")
-    await service.write(lambda connection: store.wake(connection, run_id, {}, datetime.now(UTC)))
+    await service.write(lambda connection: run_requests.wake(connection, run_id, {}, datetime.now(UTC)))
     await lose(service, run_id, 1)
     assert (await service.run(run_id))["status"] == "queued"
     ahead.by = timedelta(minutes=1)
@@ -141,6 +140,9 @@ class _Parking:
 
     def enqueue(self, connection: sa.Connection, run_id: str, seq: int, *, delay: float = 0.0) -> None:
         self._engine.enqueue(connection, run_id, seq, delay=3600.0)
+
+    def enqueue_task(self, connection: sa.Connection, task_id: str, seq: int) -> None:
+        raise AssertionError("no task is created here")
 
     async def wake(self, run_id: str, seq: int) -> None:
         raise AssertionError("no run was woken here")

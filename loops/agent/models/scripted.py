@@ -33,7 +33,8 @@ class ScriptedTurn:
     fails: tuple[ModelError, ...] = ()
 
 
-Script: TypeAlias = Sequence[ScriptedTurn | Callable[[Sequence[Message]], ScriptedTurn]]
+Script: TypeAlias = Sequence[ScriptedTurn | Callable[[Sequence[Message], Sequence[ToolSpec]], ScriptedTurn]]
+"""A turn may be worked out from the conversation so far and the tools that are offered."""
 
 
 class ScriptedModel:
@@ -62,7 +63,7 @@ class ScriptedModel:
         if number >= len(self._script):
             raise ModelError(self.name, "refused", f"the script ends after {len(self._script)} turns")
         entry = self._script[number]
-        turn = entry if isinstance(entry, ScriptedTurn) else entry(messages)
+        turn = entry if isinstance(entry, ScriptedTurn) else entry(messages, tools)
         if turn.pause:
             await asyncio.sleep(turn.pause)
         failed = self._failed.get(number, 0)

@@ -98,7 +98,7 @@ class _Compiler:
 
     def _compile(self, value: JsonValue, path: str, *, html: bool = False) -> Compiled:
         try:
-            template = compile_template(value, engine=self.language, path=path, html=html)
+            template = compile_template(value, engine=self.language, path=path, html=html, quoting=self.marker.guarded)
         except TemplateError as error:
             self.findings.take(error.faults)
             return None

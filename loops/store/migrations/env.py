@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from loops.store.tables import metadata
+from loops.store.schema import metadata
 
 
 def _ours(name: str | None, kind: str, _parents: object) -> bool:

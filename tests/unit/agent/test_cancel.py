@@ -82,7 +82,7 @@ async def test_a_stopping_process_takes_the_work_with_it_and_journals_no_half_ro
 
 
 async def test_the_wall_clock_acts_inside_a_request_and_keeps_what_was_said():
-    def speaks(_messages):
+    def speaks(_messages, _tools):
         return says("Never said.", pause=30)
 
     limits = Limits(wall_clock=0.3, reserve=0.2)

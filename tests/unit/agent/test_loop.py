@@ -128,7 +128,7 @@ async def test_any_call_even_a_failing_one_begins_the_streak_anew():
 
 
 async def test_an_empty_reply_is_a_round_without_a_call_and_no_message_of_the_conversation():
-    result = await run(agent(ScriptedModel([lambda _m: says(""), ends()])))
+    result = await run(agent(ScriptedModel([lambda _m, _t: says(""), ends()])))
     assert (result.ending, result.message, result.rounds) == ("no_tool", "", 4)
 
 
@@ -152,7 +152,7 @@ async def test_the_same_calls_with_other_results_are_no_standstill():
 async def test_within_the_reserve_of_the_wall_clock_finalize_is_forced():
     clock = StepClock()
 
-    def slow(_messages):
+    def slow(_messages, _tools):
         clock.forward(285)
         return says("Took long.", call("look"))
 
@@ -164,7 +164,7 @@ async def test_within_the_reserve_of_the_wall_clock_finalize_is_forced():
 async def test_behind_the_wall_clock_nothing_is_asked_for_any_more():
     clock = StepClock()
 
-    def slow(_messages):
+    def slow(_messages, _tools):
         clock.forward(301)
         return says("Took too long.", call("look"))
 

@@ -65,8 +65,8 @@ def test_a_task_takes_every_input_that_it_has():
     rendered = compile_workflow(workflow).render("step", {"variables": {"area": "sales"}})
 
     assert rendered == given | {
-        "prompt": "Look after sales",
-        "title": "Look after sales",
+        "prompt": 'Look after "sales"',
+        "title": 'Look after "sales"',
         "connectors": ["3", "4"],
         "non_failure_status_codes": [409, "5xx"],
     }

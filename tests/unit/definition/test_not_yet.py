@@ -4,17 +4,14 @@ import pytest
 
 from loops.definition import export_workflow
 from loops.definition.inputs import FUNCTIONS
-from loops.definition.not_yet import FUNCTIONS_TO_COME
 from loops.runs.templates import TEMPLATES
 from tests.unit.definition.documents import (
     GITHUB,
     SLACK,
     changed,
     faults_of,
-    loop,
     parsed,
     with_action,
-    with_email,
     with_function,
 )
 
@@ -53,29 +50,17 @@ def test_the_slack_event_starts_nothing_and_the_github_event_beside_it_does():
     assert SLACK["filters"]["events"][0]["id"] == "$slack_message_received"
 
 
-@pytest.mark.parametrize(
-    ("document", "template_id"),
-    [
-        (with_function("template-posthog-create-task", prompt="Do it"), "template-posthog-create-task"),
-        (with_function("template-slack", slack_workspace=7, channel="C1", text="x"), "template-slack"),
-        (with_email(), "template-email"),
-    ],
-)
-def test_a_step_that_cannot_do_its_work_is_a_warning(document, template_id):
-    place = "actions[1].config.template_id"
+def test_an_input_that_nothing_uses_yet_is_a_warning():
+    given = {"repository": "acme/widgets", "connectors": [3], "skills": ["triage"], "channel": "9|operations"}
+    document = with_function("template-posthog-create-task", prompt="Do it", **given)
+    place = "actions[1].config.inputs"
 
-    assert told(document) == {place: f"the run will fail at this step: {template_id} is not built in this release"}
-    assert told(changed(document, "actions.1.on_error", "continue")) == {
-        place: f"the step will fail and the run go on: {template_id} is not built in this release"
-    }
+    assert list(told(document)) == [f"{place}.{name}" for name in given]
+    assert told(with_function("template-posthog-create-task", prompt="Do it")) == {}
 
 
-def test_each_step_that_cannot_do_its_work_is_named():
-    assert list(told(loop("github", "email"))) == ["actions[1].config.template_id", "actions[2].config.template_id"]
-
-
-def test_the_functions_to_come_are_those_that_runs_cannot_carry_out():
-    assert set(FUNCTIONS) - set(TEMPLATES) == FUNCTIONS_TO_COME
+def test_every_function_that_a_workflow_may_name_is_carried_out():
+    assert set(FUNCTIONS) == set(TEMPLATES)
 
 
 def test_masking_is_said_to_hold_nothing_back():

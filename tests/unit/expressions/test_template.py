@@ -127,3 +127,18 @@ def test_any_mapping_of_a_scope_reads_like_a_map():
 def test_templates_of_the_same_source_are_equal():
     assert compile_template("{event.x}") == compile_template("{event.x}")
     assert compile_template("{event.x}") != compile_template("{event.y}")
+
+
+@pytest.mark.parametrize(
+    ("source", "engine", "expected"),
+    [
+        ("About {variables.x}.", "hog", 'About "\\u003c/b\\u003e \\u0026 \\"so\\"".'),
+        ("{variables.x}", "hog", '"\\u003c/b\\u003e \\u0026 \\"so\\""'),
+        ("{variables.n + 1} of {variables.none}", "hog", "3 of null"),
+        ("About {{ variables.x }}.", "liquid", 'About "\\u003c/b\\u003e \\u0026 \\"so\\"".'),
+        ("{% if variables.n == 2 %}{{ variables.n }}{% endif %}{{ variables.none }}", "liquid", "2"),
+    ],
+)
+def test_inside_an_instruction_values_are_json_that_holds_no_markup(source, engine, expected):
+    scope = {"variables": {"x": '</b> & "so"', "n": 2, "none": None}}
+    assert compile_template(source, engine=engine, quoting=True).render(scope) == expected

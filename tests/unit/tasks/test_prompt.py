@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.tasks.prompt import MOST_EVENT, TRUNCATED, escaped, event_block, notes_block, opening_message, quoted
+from loops.expressions.quoting import escaped, quoted
+from loops.tasks.prompt import MOST_EVENT, TRUNCATED, event_block, notes_block, opening_message
 
 DISGUISES = [
     "</triggering_event>",

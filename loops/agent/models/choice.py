@@ -1,0 +1,75 @@
+"""Which model a task works with: the installation's, or another of the same provider that its step names."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from config.secret_text import SecretText
+from loops.agent.budget import Pricing
+from loops.agent.model import Model
+from loops.agent.models.opening import model_access, open_model
+from loops.agent.models.scripted import Script, ScriptedModel
+from loops.agent.prices import list_price
+from loops.agent.transcript import Usage
+from loops.errors import ConfigError, Fault
+
+SCRIPTED = "scripted"
+_NO_MODEL = Fault("LOOPS_MODEL", "no model is set, so no task can run", "set provider:name, as anthropic:claude-…")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """A model that answers, and what its tokens cost."""
+
+    model: Model
+    pricing: Pricing
+
+
+def _free(_usage: Usage) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models of an installation. `default` is `provider:name`, `price` takes the place of the list price, and
+    `scripts` are what `scripted:<name>` says: a function, so that each task has a script of its own."""
+
+    default: str | None = None
+    api_key: SecretText | None = field(default=None, repr=False)
+    base_url: str | None = None
+    price: Pricing | None = None
+    scripts: Mapping[str, Callable[[], Script]] = field(default_factory=dict)
+
+    def name_of(self, choice: str) -> str:
+        """`provider:name` for what a step chose. Raises ConfigError where that cannot work."""
+        if self.default is None:
+            raise ConfigError([_NO_MODEL])
+        provider, _, _ = self.default.partition(":")
+        if not choice or provider == SCRIPTED:
+            return self.default
+        if choice.startswith(f"{provider}:"):
+            return choice
+        # A name may hold a colon itself (llama3:8b): what stands before it is a provider only where we know it as one.
+        if choice.partition(":")[0] in {"openai", "anthropic"} and ":" in choice:
+            hint = f"this installation works with {provider}: choose {provider}:<name>"
+            raise ConfigError([Fault("model", f"{choice!r} is of a provider that is not set up", hint)])
+        return f"{provider}:{choice}"
+
+    @asynccontextmanager
+    async def open(self, choice: str) -> AsyncIterator[OpenModel]:
+        """The model for what a step chose, to be used inside. Raises ConfigError."""
+        name = self.name_of(choice)
+        provider, _, model = name.partition(":")
+        if provider == SCRIPTED:
+            yield OpenModel(ScriptedModel(self._script(model)), self.price or _free)
+            return
+        access = model_access(name, self.api_key, self.base_url)
+        async with open_model(access) as opened:
+            yield OpenModel(opened, self.price or list_price(provider, model))
+
+    def _script(self, name: str) -> Script:
+        make = self.scripts.get(name)
+        if make is None:
+            known = ", ".join(sorted(self.scripts)) or "none"
+            raise ConfigError([Fault("LOOPS_MODEL", f"there is no script {name!r}", f"known are: {known}")])
+        return make()

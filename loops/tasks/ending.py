@@ -1,0 +1,58 @@
+"""The end of a task: stored in one transaction with the wake of the run that waits for it."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from loops.store import run_requests
+from loops.store import tasks as store
+from loops.store.tasks import TaskEnd
+from loops.tasks.result import TaskResult, task_result
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_DIED = "interrupted: its worker died again and again"
+
+
+def end_of(
+    task_id: str,
+    result: TaskResult,
+    rounds: int = 0,
+    input_tokens: int = 0,
+    output_tokens: int = 0,
+    cost: float | None = None,
+) -> TaskEnd:
+    """What is stored of a task that came to `result`."""
+    told = result.as_json(task_id)
+    return TaskEnd(result.status, result.ending, result.reason, told, rounds, input_tokens, output_tokens, cost)
+
+
+def cancelled_end(task_id: str) -> TaskEnd:
+    """The end of a task that was cancelled before anybody worked on it."""
+    return end_of(task_id, task_result("cancelled", "cancelled on request", "", {}))
+
+
+def end_task(
+    connection: "Connection", run_id: str, step_id: str, task_id: str, end: TaskEnd, now: datetime, owner: str
+) -> int | None:
+    """Store the end of a task and wake its run: the seq to make due after the commit, None where none waits.
+
+    Raises RunFenced.
+    """
+    run_requests.hold(connection, run_id)
+    store.finish(connection, task_id, owner, end, now)
+    if end.cost:
+        run_requests.add_cost(connection, run_id, end.cost)
+    return run_requests.wake_waiting(connection, run_id, step_id, {"task": task_id}, now)
+
+
+def give_up_task(connection: "Connection", task_id: str, seq: int, now: datetime) -> tuple[str, int] | None:
+    """End a task that cannot go on: the segment to make due after the commit, None where there is none."""
+    task = store.get(connection, task_id)
+    run_requests.hold(connection, task.run_id)
+    usage = (task.rounds, task.input_tokens, task.output_tokens, task.cost)
+    end = end_of(task_id, task_result("interrupted", _DIED, "", {}), *usage)
+    if not store.give_up(connection, task_id, seq, end, now):
+        return None
+    woken = run_requests.wake_waiting(connection, task.run_id, task.step_id, {"task": task_id}, now)
+    return None if woken is None else (task.run_id, woken)

@@ -1,0 +1,49 @@
+"""The journal of a task's rounds, in the database."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loops.agent.transcript import Round
+from loops.ports import Clock, Writer
+from loops.store import tasks as store
+from loops.store.patience import persist
+
+
+class StoredJournal:
+    """Keeps rounds for one owner of a task; each call raises RunFenced once another has taken it over."""
+
+    def __init__(self, writer: Writer, clock: Clock, task_id: str, owner: str, mask: Callable[[str], str]) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._task_id = task_id
+        self._owner = owner
+        self._mask = mask
+
+    async def replied(self, one: Round) -> None:
+        """See Journal."""
+        await self._keep(one)
+
+    async def finished(self, one: Round) -> None:
+        """See Journal."""
+        await self._keep(one)
+
+    async def _keep(self, one: Round) -> None:
+        now, body = self._clock.now(), masked(one.as_json(), self._mask)
+        run = (self._task_id, self._owner, one.number)
+        await persist(self._writer, lambda connection: store.keep_round(connection, *run, body, now))
+
+
+def masked(value: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:
+    """The value with `mask` over every text in it."""
+    return {key: _masked(item, mask) for key, item in value.items()}
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:  # noqa: ANN401
+    match value:
+        case str():
+            return mask(value)
+        case list():
+            return [_masked(item, mask) for item in value]
+        case dict():
+            return masked(value, mask)
+    return value

@@ -1,0 +1,220 @@
+"""Works on tasks: an agent a task, its rounds kept before the next begins, its end stored with the wake of its run.
+
+Nothing here knows the durable engine: it calls `work`, again after a crash, and the claim on the task's row decides who
+may act. An agent that is taken up goes on from the rounds that were kept.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, cast
+
+from loops.agent.budget import Pricing, TaskBudget
+from loops.agent.guards import Limits
+from loops.agent.interruption import Abort
+from loops.agent.loop import Agent
+from loops.agent.model import ModelSettings
+from loops.agent.models.choice import Models
+from loops.agent.result import AgentResult
+from loops.agent.tools import Resources, toolbox
+from loops.agent.transcript import Round, Transcript
+from loops.errors import LoopsError, RunFenced, StoreBusy
+from loops.packed import unpack
+from loops.ports import Clock, Engine, Reader, Writer
+from loops.store import tasks as store
+from loops.store.patience import persist
+from loops.store.tasks import ClaimedTask, TaskEnd
+from loops.tasks.activity import Activity
+from loops.tasks.ending import end_of, end_task
+from loops.tasks.journal import StoredJournal
+from loops.tasks.notes import StoredNotes
+from loops.tasks.result import task_result
+
+log = logging.getLogger("loops.tasks")
+
+CANCEL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """How far an agent may go, and what a task may use and cost (USD); None for no limit."""
+
+    agent: Limits = field(default_factory=Limits)
+    tokens: int | None = None
+    cost: Decimal | None = None
+
+    def budget(self, pricing: Pricing, transcript: Transcript) -> TaskBudget:
+        """The budget of a task that has spent what its transcript tells."""
+        return TaskBudget(pricing, most_tokens=self.tokens, most_cost=self.cost, spent=transcript.usage)
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+class TaskWorker:
+    """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        reader: Reader,
+        engine: Engine,
+        clock: Clock,
+        models: Models,
+        limits: WorkLimits | None = None,
+        *,
+        mask: Callable[[str], str] = _as_it_is,
+        link: Callable[[str], str] = lambda _run_id: "",
+        over: Callable[[str], None] = lambda _ending: None,
+    ) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._engine = engine
+        self._clock = clock
+        self._models = models
+        self._limits = limits or WorkLimits()
+        self._mask = mask
+        self._link = link
+        self._over = over
+        self._aborts: dict[str, Abort] = {}
+        self._driving: set[asyncio.Task[Any]] = set()
+
+    @property
+    def active(self) -> list[str]:
+        """The tasks that are worked on in this process now."""
+        return list(self._aborts)
+
+    def stop_task(self, task_id: str) -> None:
+        """Stop an active task; it ends as cancelled once that has stopped."""
+        abort = self._aborts.get(task_id)
+        if abort is not None:
+            abort.ask()
+
+    async def work(self, task_id: str, seq: int, owner: str) -> None:
+        """Work on (task, seq) until it is over. A stale or fenced call changes nothing."""
+        driving = cast("asyncio.Task[Any]", asyncio.current_task())  # a coroutine that runs has one
+        self._driving.add(driving)
+        try:
+            await self._work(task_id, seq, owner)
+        finally:
+            self._driving.discard(driving)
+
+    async def abandon(self) -> None:
+        """Stop whatever is worked on here. It is taken up elsewhere or later, from the round that was kept last."""
+        driving = list(self._driving)
+        for one in driving:
+            one.cancel()
+        await asyncio.gather(*driving, return_exceptions=True)
+
+    async def _work(self, task_id: str, seq: int, owner: str) -> None:
+        now = self._clock.now()
+        claimed = await persist(self._writer, lambda connection: store.claim(connection, task_id, seq, owner, now))
+        if claimed is None:
+            log.info("task is stale", extra={"task_id": task_id, "seq": seq})
+            return
+        abort = self._aborts[task_id] = Abort()
+        if claimed.cancel_requested:
+            abort.ask()
+        try:
+            end = await self._end_of(claimed, owner, abort)
+            await self._finish(claimed, owner, end)
+        except RunFenced:
+            log.warning("task was taken over by another worker", extra={"task_id": task_id, "seq": seq})
+        finally:
+            self._aborts.pop(task_id, None)
+
+    async def _end_of(self, claimed: ClaimedTask, owner: str, abort: Abort) -> TaskEnd:
+        """How the task ended, whatever happened."""
+        transcript = _transcript(claimed)
+        try:
+            result = await self._run_agent(claimed, owner, transcript, abort)
+        except (RunFenced, StoreBusy):
+            raise
+        except LoopsError as error:
+            return self._broken(claimed, f"{error.message} ({error.hint})" if error.hint else error.message)
+        except Exception as error:
+            # A fault of ours ends the task, told on its page; the traceback is the operator's.
+            log.exception("agent raised", extra={"task_id": claimed.id})
+            return self._broken(claimed, f"internal error: {type(error).__name__}: {error}")
+        return self._ended(claimed, result)
+
+    async def _run_agent(self, claimed: ClaimedTask, owner: str, transcript: Transcript, abort: Abort) -> AgentResult:
+        request = claimed.request
+        async with (
+            self._models.open(claimed.model) as opened,
+            Activity(self._writer, self._clock, claimed.id, owner) as activity,
+        ):
+            event = unpack(claimed.event)
+            notes = StoredNotes(self._writer, self._reader, self._clock, claimed)
+            agent = Agent(
+                claimed.id,
+                opened.model,
+                toolbox(Resources(event, notes if notes.subject else None), fields=request.get("fields")),
+                StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask),
+                self._clock,
+                self._limits.agent,
+                ModelSettings(effort=request.get("effort")),
+                opened.pricing,
+                self._limits.budget(opened.pricing, transcript),
+                activity,
+            )
+            return await agent.run(transcript, abort)
+
+    def _ended(self, claimed: ClaimedTask, came: AgentResult) -> TaskEnd:
+        link = self._link(claimed.run_id)
+        message, reason = self._mask(came.message), self._mask(came.reason)
+        result = task_result(came.ending, reason, message, came.output, link=link)
+        cost = None if came.cost is None else float(came.cost)
+        return end_of(claimed.id, result, came.rounds, came.usage.input, came.usage.output, cost)
+
+    def _broken(self, claimed: ClaimedTask, reason: str) -> TaskEnd:
+        transcript = _transcript(claimed)
+        result = task_result("provider_error", self._mask(reason), "", {})
+        cost, usage = transcript.cost, transcript.usage
+        return end_of(
+            claimed.id, result, len(transcript.rounds), usage.input, usage.output, None if cost is None else float(cost)
+        )
+
+    async def _finish(self, claimed: ClaimedTask, owner: str, end: TaskEnd) -> None:
+        now = self._clock.now()
+        seq = await persist(
+            self._writer,
+            lambda connection: end_task(connection, claimed.run_id, claimed.step_id, claimed.id, end, now, owner),
+        )
+        self._over(end.ending)
+        level = logging.INFO if end.status in {"completed", "cancelled"} else logging.WARNING
+        log.log(level, "task is over", extra={"task_id": claimed.id, "status": end.status, "reason": end.reason})
+        if seq is not None:
+            await wake_run(self._engine, claimed.run_id, seq)
+
+
+async def wake_run(engine: Engine, run_id: str, seq: int) -> None:
+    """Make the woken segment due; where that fails the sweeper does it."""
+    try:
+        await engine.wake(run_id, seq)
+    except StoreBusy as error:
+        log.warning("woken run waits for the sweeper: %s", error.message, extra={"run_id": run_id})
+
+
+async def watch_task_cancellations(worker: TaskWorker, reader: Reader) -> None:
+    """Stop tasks of this process that somebody asked to cancel, themselves or with their run, within a second."""
+    while True:
+        await asyncio.sleep(CANCEL_SECONDS)
+        active = worker.active
+        if not active:
+            continue
+        try:
+            asked = await reader.read(lambda connection, ids=active: store.cancel_requests(connection, ids))  # type: ignore[misc]
+        except StoreBusy as error:
+            log.warning("cannot look for cancellations: %s", error.message)
+            continue
+        for task_id in asked:
+            worker.stop_task(task_id)
+
+
+def _transcript(claimed: ClaimedTask) -> Transcript:
+    request: Mapping[str, Any] = claimed.request
+    return Transcript(request["system"], request["opening"], tuple(Round.from_json(one) for one in claimed.rounds))
