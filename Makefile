@@ -21,7 +21,7 @@ run: .venv/installed  ## the service on ./.loops; ARGS="--role web" and the like
 	@exec $(BIN)/loops serve $(ARGS)
 
 test: .venv/installed-for-tests  ## the whole suite; ARGS="-k schedule" and the like are passed on
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 check: .venv/installed-for-tests  ## format, lint, types, unit and contract tests
 	$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from loops.event import JsonValue
 from loops.ports import Clock, Engine
 from loops.store import notes as note_store
+from loops.store import run_requests
 from loops.store import tasks as store
 from loops.store.ids import new_id
 from loops.store.tasks import NewTask, TaskRow
@@ -63,7 +64,11 @@ class TaskService:
         self._limits = limits
 
     def create(self, connection: "Connection", request: TaskRequest) -> Created:
-        """The task with the request's key: a new one, or the one that was created before, whatever the quotas say."""
+        """The task with the request's key: a new one, or the one that was created before, whatever the quotas say.
+
+        The run is held from here on, so that a task which ends meanwhile finds it waiting.
+        """
+        run_requests.hold(connection, request.run_id)
         known = store.by_key(connection, request.project_id, request.key)
         if known is not None:
             return known
@@ -105,7 +110,8 @@ class TaskService:
         return store.get(connection, task.id)
 
     def find(self, connection: "Connection", task_id: str) -> TaskRow:
-        """The task. Raises NotFound."""
+        """The task, its run held. Raises NotFound."""
+        run_requests.hold(connection, store.get(connection, task_id).run_id)
         return store.get(connection, task_id)
 
     def stop(self, connection: "Connection", task_id: str) -> bool:

@@ -1,7 +1,7 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dbos
 import pytest
@@ -27,13 +27,18 @@ def logging_as_it_was() -> Iterator[None]:
 
 
 def json_log(level="info", secrets=()) -> tuple[io.StringIO, LogSecrets]:
-    stream = io.StringIO()
-    return stream, setup_logging(level, "json", secrets, stream)
+    return _alone(io.StringIO(), lambda stream: setup_logging(level, "json", secrets, stream))
 
 
 def text_log(level="info", secrets=()) -> tuple[io.StringIO, LogSecrets]:
-    stream = io.StringIO()
-    return stream, setup_logging(level, "text", secrets, stream)
+    return _alone(io.StringIO(), lambda stream: setup_logging(level, "text", secrets, stream))
+
+
+def _alone(stream: io.StringIO, set_up: Callable[[io.StringIO], LogSecrets]) -> tuple[io.StringIO, LogSecrets]:
+    """Without pytest's own handlers: their record of such texts cannot be sent between its processes."""
+    register = set_up(stream)
+    log.root.handlers[:] = [one for one in log.root.handlers if getattr(one, "stream", None) is stream]
+    return stream, register
 
 
 def lines(stream: io.StringIO) -> list[dict]:
@@ -113,8 +118,6 @@ def test_secrets_are_masked_in_messages_fields_and_tracebacks(make) -> None:
 
 def test_arguments_that_do_not_fit_are_still_written_and_masked(capsys: pytest.CaptureFixture[str]) -> None:
     stream, _ = json_log("info", [SECRET])
-    # pytest's own handlers cannot format such a record.
-    log.root.handlers[:] = [handler for handler in log.root.handlers if getattr(handler, "stream", None) is stream]
     log.info("%d deliveries", SECRET)
     assert lines(stream)[0]["message"].startswith("%d deliveries")
     assert "s3cret" not in stream.getvalue() + capsys.readouterr().err
