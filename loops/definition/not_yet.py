@@ -11,7 +11,7 @@ from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
 UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
-FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task", "template-slack", "template-email"})
+FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task"})
 
 _WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
 
