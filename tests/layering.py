@@ -31,6 +31,7 @@ PURE = (
     "loops/runs/state.py",
     "loops/runs/variables.py",
     "loops/tasks/*.py",
+    "notify/compose.py",
     "notify/markdown.py",
     "notify/message.py",
     "notify/mime.py",
