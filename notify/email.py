@@ -98,7 +98,7 @@ class EmailNotifier:
 
     async def settle(self, outgoing: Outgoing) -> Settlement:  # noqa: ARG002
         """See Notifier.settle: a mail server tells nobody what it took."""
-        return Unsettled("whether the mail server took it cannot be found out: send it again if it did not arrive")
+        return Unsettled("whether the mail server took it cannot be found out")
 
     def _sent_by(self, target: EmailTarget) -> Address:
         given = target.sender

@@ -1,15 +1,17 @@
 """Into the outbox: a message is stored in its sender's own transaction, and only then sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import NotFound
+from loops.errors import Conflict, NotFound
 from loops.ports import Clock
+from loops.runs.trace import storable
 from loops.store import outbox as store
 from loops.store.outbox import NewMessage, OutboxRow
-from notify.message import Message
+from notify.message import Message, Unconnected
 from notify.outbox import Standing, as_columns, asked_again, pending, shown
 
 _KIND_NAMES = {"slack": "Slack", "email": "mail server", "page": ""}
@@ -39,20 +41,24 @@ class Outbox:
         project_id: str,
         run_id: str | None = None,
         step_id: str | None = None,
+        unconnected: Unconnected | None = None,
     ) -> Stored:
-        """Store it as part of the caller's transaction: to be sent, or shown where its target has no connection."""
+        """Store it as part of the caller's transaction: to be sent, or shown where its target has no connection, or one
+        over which nothing can leave (`unconnected`)."""
         now = self._clock.now()
         target = message.target
         standing = pending(now)
-        if target.connection_id is None:
+        if unconnected is not None:
+            standing = shown(None, unconnected.reason, unconnected.mend)
+        elif target.connection_id is None:
             kind = _KIND_NAMES[target.kind]
             standing = shown(None, f"there is no {kind} connection: it stands here alone" if kind else "")
         new = NewMessage(
             project_id=project_id,
             key=message.key,
             kind=target.kind,
-            connection_id=target.connection_id,
-            message=message.masked(self._mask).as_json(),
+            connection_id=None if unconnected is not None else target.connection_id,
+            message=_storable(message.masked(self._mask)),
             standing=as_columns(standing),
             run_id=run_id,
             step_id=step_id,
@@ -68,8 +74,15 @@ class Outbox:
         row = store.held(connection, message_id)
         if row.project_id != project_id:
             raise NotFound(f"there is no message {message_id!r}")
+        if not row.message:
+            raise Conflict("the text of the message is no longer kept: retention removed it", hint="run the loop again")
         now = self._clock.now()
         store.change(connection, row, as_columns(asked_again(standing_of(row), now)), now)
+
+
+def _storable(message: Message) -> Mapping[str, Any]:
+    stored = storable(message.as_json())
+    return stored if isinstance(stored, dict) else {}
 
 
 def standing_of(row: OutboxRow) -> Standing:

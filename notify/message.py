@@ -31,6 +31,11 @@ class SlackTarget:
     username: str = ""
     icon_emoji: str = ""
 
+    @property
+    def addressee(self) -> str:
+        """Where it goes, in words."""
+        return f"{self.channel}, in the thread of {self.thread}" if self.thread else self.channel
+
 
 @dataclass(frozen=True, slots=True)
 class EmailTarget:
@@ -42,6 +47,11 @@ class EmailTarget:
     to: tuple[Address, ...]
     sender: Address | None = None
 
+    @property
+    def addressee(self) -> str:
+        """Where it goes, in words."""
+        return ", ".join(one.email for one in self.to)
+
 
 @dataclass(frozen=True, slots=True)
 class PageTarget:
@@ -50,6 +60,7 @@ class PageTarget:
     kind: ClassVar[Kind] = "page"
 
     connection_id: ClassVar[None] = None
+    addressee: ClassVar[str] = ""
 
 
 Target: TypeAlias = SlackTarget | EmailTarget | PageTarget

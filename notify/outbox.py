@@ -8,6 +8,7 @@
        '--a person asks-- refused, uncertain                 |--not there, a minute after--> retry
                                                              '--cannot be known--> uncertain until a person asks
     shown: there is no connection; the message stands on the page alone
+    withdrawn: what waited for it was cancelled before anybody began, or began again, to send it
 
 A message leaves `uncertain` only by what the service itself says, or by a person: it is never sent again blindly.
 """
@@ -18,11 +19,14 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from loops.errors import Conflict
+from loops.runs.trace import storable_text
 from notify.message import Absent, Outcome, Refused, Retry, Sent, Settlement, Uncertain, Unsettled
 
-Status = Literal["pending", "sending", "sent", "refused", "retry", "uncertain", "shown"]
+Status = Literal["pending", "sending", "sent", "refused", "retry", "uncertain", "shown", "withdrawn"]
 DUE_TO_SEND: frozenset[str] = frozenset({"pending", "retry"})
-OVER: frozenset[str] = frozenset({"sent", "refused", "shown"})
+OVER: frozenset[str] = frozenset({"sent", "refused", "shown", "withdrawn"})
+ASKED_AGAIN: frozenset[str] = frozenset({"refused", "uncertain", "shown"})
+"""What a person may ask for once more."""
 
 MOST_ATTEMPTS = 20
 FIRST_PAUSE = timedelta(seconds=5)
@@ -64,6 +68,20 @@ def pending(now: datetime) -> Standing:
 def shown(standing: Standing | None, reason: str, mend: str = "") -> Standing:
     """A message that nobody gets but the page's reader."""
     return replace(standing or Standing("shown", None), status="shown", due_at=None, reason=reason, mend=mend, code="")
+
+
+def rests(status: str, due_at: datetime | None) -> bool:
+    """Whether nothing more happens to a message by itself."""
+    return status in OVER or (status == "uncertain" and due_at is None)
+
+
+def withdrawn(standing: Standing) -> Standing:
+    """It is not to be sent any more; parts that are there stay. Raises Conflict where somebody sends it, or did."""
+    if standing.status not in DUE_TO_SEND:
+        raise Conflict(f"a message that is {standing.status} cannot be withdrawn")
+    sent = f"; {len(standing.refs)} of {standing.parts} parts were sent before" if standing.refs else ""
+    reason = f"its run was cancelled{sent}"
+    return replace(standing, status="withdrawn", due_at=None, code="", reason=reason, mend="", began_at=None)
 
 
 def claimed(standing: Standing, now: datetime) -> Standing:
@@ -115,7 +133,7 @@ def settled(standing: Standing, found: Settlement, now: datetime) -> Standing:
 
 def asked_again(standing: Standing, now: datetime) -> Standing:
     """A person wants it sent, and answers for it if it was. Raises Conflict where there is nothing to send again."""
-    if standing.status not in {"refused", "uncertain", "shown"}:
+    if standing.status not in ASKED_AGAIN:
         raise Conflict(f"the message is {standing.status}: there is nothing to send again")
     return replace(standing, status="pending", due_at=now, attempts=0, code="", reason="", mend="", began_at=None)
 
@@ -185,16 +203,16 @@ def _look_yourself(reason: str) -> str:
 
 
 def as_columns(standing: Standing) -> Mapping[str, object]:
-    """The standing as a row keeps it."""
+    """The standing as a row keeps it. A server may answer in bytes that are no text; what is stored always is."""
     return {
         "status": standing.status,
         "due_at": standing.due_at,
         "attempts": standing.attempts,
         "parts": standing.parts,
-        "refs": list(standing.refs),
-        "missed": list(standing.missed),
-        "code": standing.code,
-        "reason": standing.reason,
-        "mend": standing.mend,
+        "refs": [storable_text(ref) for ref in standing.refs],
+        "missed": [storable_text(line) for line in standing.missed],
+        "code": storable_text(standing.code),
+        "reason": storable_text(standing.reason),
+        "mend": storable_text(standing.mend),
         "began_at": standing.began_at,
     }

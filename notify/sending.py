@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from loops.errors import LoopsError, StoreBusy
 from loops.ports import Clock, Reader, Writer
 from loops.store import outbox as store
+from loops.store import run_requests
 from loops.store.outbox import OutboxRow
 from notify.enqueue import standing_of
 from notify.message import (
@@ -33,13 +34,13 @@ from notify.message import (
 from notify.outbox import (
     ATTEMPT,
     DUE_TO_SEND,
-    OVER,
     Standing,
     as_columns,
     came,
     claimed,
     interrupted,
     next_look,
+    rests,
     settled,
     shown,
 )
@@ -267,7 +268,7 @@ class OutboxSender:
                 await asyncio.sleep(0.2 * 2**wait)
         else:
             return None
-        if after is not None and _rests(after):
+        if after is not None and rests(after.status, after.due_at):
             await self._listener.after(after)
         return after
 
@@ -275,6 +276,8 @@ class OutboxSender:
         self, connection: sa.Connection, row: OutboxRow, move: Callable[[Standing, datetime], Standing]
     ) -> OutboxRow | None:
         now = self._clock.now()
+        if row.run_id is not None:
+            run_requests.hold(connection, row.run_id)  # before the message, as everybody does who changes both
         current = store.held(connection, row.id)
         # An attempt that was taken for dead may still tell what came of it, until somebody else has acted on the row.
         if current.began_at != row.began_at or current.status not in {"sending", "uncertain"}:
@@ -284,13 +287,9 @@ class OutboxSender:
         if not store.change(connection, current, as_columns(after), now):
             return None
         moved = _moved(current, after)
-        if _rests(moved):
+        if rests(moved.status, moved.due_at):
             self._listener.within(connection, moved)
         return moved
-
-
-def _rests(row: OutboxRow) -> bool:
-    return row.status in OVER or (row.status == "uncertain" and row.due_at is None)
 
 
 def _later(error: LoopsError) -> Retry:

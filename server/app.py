@@ -47,6 +47,7 @@ from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
 from loops.threads import off_loop
 from loops.workflows import Workflows
+from notify.message import Notifiers
 from notify.posting import make_outbox
 from server.housekeeping import first_token, measure, retain
 from server.listening import Listening
@@ -77,6 +78,7 @@ class Wiring:
     clock: Clock = field(default_factory=SystemClock)
     steps: Callable[[Mapping[str, Step]], Mapping[str, Step]] = field(default=lambda steps: steps)
     models: Callable[[Models], Models] = field(default=lambda models: models)
+    notifiers: Callable[[Notifiers], Notifiers] = field(default=lambda notifiers: notifiers)
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
     routes: tuple[web.AbstractRouteDef, ...] = ()
@@ -158,8 +160,9 @@ class Service:
             self._engine,
             clock,
             book,
-            mask=self._log_secrets.mask,
+            self._log_secrets.mask,
             alone=self._database.is_sqlite,
+            around=self._wiring.notifiers,
         )
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)

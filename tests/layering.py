@@ -33,6 +33,7 @@ PURE = (
     "loops/tasks/prompt.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
+    "notify/compose.py",
     "notify/markdown.py",
     "notify/message.py",
     "notify/mime.py",

@@ -29,7 +29,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A stored message, and where it stands."""
+    """A stored message, and where it stands. `message` is empty once retention has removed it."""
 
     id: str
     project_id: str
@@ -84,6 +84,24 @@ def by_key(connection: sa.Connection, project_id: str, key: str) -> OutboxRow:
     if row is None:
         raise NotFound(f"there is no message with the key {key!r} in project {project_id!r}")
     return OutboxRow(*row)
+
+
+def get(connection: sa.Connection, message_id: str) -> OutboxRow:
+    """The message with this id, in whatever project. Raises NotFound."""
+    row = connection.execute(sa.select(*_ROW).where(outbox.c.id == message_id)).first()
+    if row is None:
+        raise NotFound(f"there is no message {message_id!r}")
+    return OutboxRow(*row)
+
+
+def held_if_free(connection: sa.Connection, message_id: str) -> OutboxRow | None:
+    """The message with this id, held until the transaction ends; None when somebody else holds it. Raises NotFound."""
+    query = sa.select(*_ROW).where(outbox.c.id == message_id).with_for_update(skip_locked=True)
+    row = connection.execute(query).first()
+    if row is not None:
+        return OutboxRow(*row)
+    get(connection, message_id)
+    return None
 
 
 def held(connection: sa.Connection, message_id: str) -> OutboxRow:

@@ -1,7 +1,8 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
-Bodies of deliveries, events with their verdicts and the steps of runs after `keep_days`; the keys of deliveries,
-claims and the rows of runs after 90 days. Nothing goes that an open run still needs.
+Bodies of deliveries, events with their verdicts, the steps of runs and what messages say after `keep_days`; the keys of
+deliveries, claims and the rows of runs and messages after 90 days. Nothing goes that an open run still needs, and no
+message that is not at rest.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from loops.store.runs import OPEN
-from loops.store.tables import claims, deliveries, events, run_steps, runs
+from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
 
 KEY_DAYS = 90
 BATCH = 500
@@ -23,6 +24,7 @@ _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 _DEALT_WITH = deliveries.c.status != "accepted"
+_AT_REST = outbox.c.due_at.is_(None)
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
 _UNNEEDED = events.c.uuid.not_in(sa.select(runs.c.event_uuid).where(runs.c.status.in_(OPEN)))
@@ -30,7 +32,8 @@ _UNNEEDED = events.c.uuid.not_in(sa.select(runs.c.event_uuid).where(runs.c.statu
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """The keys of what may go, at most a batch of each kind; `bodies` of deliveries that keep their key."""
+    """The keys of what may go, at most a batch of each kind; `bodies` of deliveries that keep their key, `texts` of
+    messages that keep their row."""
 
     bodies: Keys = field(default_factory=list)
     events: Keys = field(default_factory=list)
@@ -38,9 +41,11 @@ class Old:
     runs: Keys = field(default_factory=list)
     deliveries: Keys = field(default_factory=list)
     claims: Keys = field(default_factory=list)
+    texts: Keys = field(default_factory=list)
+    messages: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any((self.bodies, self.events, self.steps, self.runs, self.deliveries, self.claims))
+        return any(getattr(self, name) for name in self.__dataclass_fields__)
 
 
 def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
@@ -52,6 +57,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
 
     ended = sa.select(*_STEP).join(runs, runs.c.id == run_steps.c.run_id)
     full = sa.select(deliveries.c.id).where(deliveries.c.body.is_not(None), _DEALT_WITH)
+    said = sa.select(outbox.c.id).where(outbox.c.message != {}, _AT_REST)
     return Old(
         bodies=batch(full.where(deliveries.c.received_at < old)),
         events=batch(sa.select(*_EVENT).where(events.c.created_at < old, _UNNEEDED)),
@@ -59,6 +65,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         runs=batch(sa.select(runs.c.id).where(runs.c.finished_at < older, _OVER)),
         deliveries=batch(sa.select(deliveries.c.id).where(deliveries.c.received_at < older, _DEALT_WITH)),
         claims=batch(sa.select(*_CLAIM).where(claims.c.created_at < older)),
+        texts=batch(said.where(outbox.c.updated_at < old)),
+        messages=batch(sa.select(outbox.c.id).where(outbox.c.updated_at < older, _AT_REST)),
     )
 
 
@@ -72,6 +80,8 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (runs.delete().where(_among((runs.c.id,), old.runs)), old.runs),
         (deliveries.delete().where(_among((deliveries.c.id,), old.deliveries), _DEALT_WITH), old.deliveries),
         (claims.delete().where(_among(_CLAIM, old.claims)), old.claims),
+        (outbox.update().values(message={}).where(_among((outbox.c.id,), old.texts), _AT_REST), old.texts),
+        (outbox.delete().where(_among((outbox.c.id,), old.messages), _AT_REST), old.messages),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

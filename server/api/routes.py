@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from server.api import deliveries, integrations, runs, tokens, workflows
+from server.api import deliveries, integrations, notifications, runs, tokens, workflows
 from server.api.call import Handler
 from server.auth import Role
 
@@ -48,6 +48,9 @@ ROUTES = _routes(
     ("GET", "/runs/{id}", runs.read, "viewer", ""),
     ("POST", "/runs/{id}/cancel", runs.cancel, "editor", ""),
     ("POST", "/runs/{id}/resume", runs.resume, "editor", "payload"),
+    ("GET", "/notifications", notifications.listing, "viewer", "run, status, limit, cursor"),
+    ("GET", "/notifications/{id}", notifications.read, "viewer", ""),
+    ("POST", "/notifications/{id}/resend", notifications.resend, "editor", ""),
     ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
     ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),

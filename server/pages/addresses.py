@@ -58,6 +58,13 @@ def delivery_cursor(text: str | None) -> str | None:
     return text or None
 
 
+def outbox_cursor(text: str | None) -> str | None:
+    """The id that a page of messages lies below. Raises RequestError."""
+    if text and not _ID.fullmatch(text):
+        raise RequestError("this is no place in the outbox", hint="begin at the newest", path="before")
+    return text or None
+
+
 def run_cursor(text: str | None) -> tuple[datetime, str] | None:
     """The (created_at, id) that a page of runs lies below. Raises RequestError."""
     if not text:

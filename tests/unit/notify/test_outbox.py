@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from notify.outbox import (
     OVER,
     SURELY_ABSENT,
     Standing,
+    Status,
     as_columns,
     asked_again,
     came,
@@ -21,8 +23,10 @@ from notify.outbox import (
     interrupted,
     pause,
     pending,
+    rests,
     settled,
     shown,
+    withdrawn,
 )
 from tests.unit.notify.instants import NOW
 
@@ -210,3 +214,34 @@ def test_a_standing_is_stored_column_by_column():
     columns = as_columns(sending(2, ("1",)))
     assert columns["refs"] == ["1"]
     assert set(columns) == set(Standing.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("status", ["pending", "retry"])
+def test_a_message_that_waits_to_be_sent_can_be_withdrawn_and_is_over(status):
+    after = withdrawn(Standing(status, NOW, attempts=2, parts=3, refs=("1",), reason="busy"))
+    assert (after.status, after.due_at, after.refs) == ("withdrawn", None, ("1",))
+    assert after.reason == "its run was cancelled; 1 of 3 parts were sent before"
+    with pytest.raises(Conflict):
+        claimed(after, NOW)
+    with pytest.raises(Conflict, match="withdrawn"):
+        asked_again(after, NOW)
+
+
+@pytest.mark.parametrize("status", ["sending", "uncertain", "sent", "refused", "shown", "withdrawn"])
+def test_nobody_takes_back_what_is_being_sent_or_was(status):
+    with pytest.raises(Conflict, match=status):
+        withdrawn(Standing(status, NOW))
+
+
+def test_a_message_rests_when_nothing_more_happens_to_it_by_itself():
+    resting = {status for status in get_args(Status) if rests(status, None)}
+    assert resting == OVER | {"uncertain"}
+    assert not rests("uncertain", NOW)
+    assert {status for status in get_args(Status) if rests(status, NOW)} == OVER
+
+
+def test_what_a_server_answers_is_stored_as_text_whatever_bytes_it_was():
+    told = b"554 caf\xe9 \x00".decode("utf-8", "surrogateescape")
+    columns = as_columns(came(sending(), Refused("refused", told, told), NOW))
+    assert columns["reason"] == columns["mend"] == "554 caf\ufffd \ufffd"
+    assert as_columns(came(sending(), Sent("id", (told,)), NOW))["missed"] == ["554 caf\ufffd \ufffd"]

@@ -1,0 +1,149 @@
+"""A template's rendered inputs made a message: what templates rendered to is checked here, since no save could."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from loops.errors import StepFailed
+from loops.event import JsonValue
+from loops.expressions import to_text
+from notify.message import Address, EmailTarget, Message, SlackTarget
+from notify.mime import one_line, wire_address
+from notify.slack_blocks import faults
+
+LONGEST_CHANNEL = 100
+DEEPEST_BLOCKS = 50
+_TS = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
+_BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "divider"}]'
+
+
+def message_of(kind: str, inputs: Mapping[str, JsonValue], key: str) -> Message:
+    """The message of a template's rendered inputs; `kind` is `slack` or `email`. Raises StepFailed where they make
+    none: the message says which input came to what, the hint what mends it."""
+    return COMPOSERS[kind](inputs, key)
+
+
+def slack_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
+    """Of template-slack. `text` is Markdown, as agents write it."""
+    text, blocks = _text(inputs.get("text")), _blocks(inputs.get("blocks"))
+    if not text.strip() and not blocks:
+        raise StepFailed(
+            "text and blocks came to nothing: the message would be empty",
+            hint="look at what the step before it gave, or put words of your own into text",
+        )
+    target = SlackTarget(
+        connection_id=_identity(inputs.get("slack_workspace")),
+        channel=_channel(inputs.get("channel")),
+        thread=_thread(inputs.get("thread_ts")),
+        username=one_line(_text(inputs.get("username"))),
+        icon_emoji=one_line(_text(inputs.get("icon_emoji"))),
+    )
+    return Message(target, key, text, "markdown", blocks=blocks)
+
+
+def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
+    """Of template-email: one input, `email`, that holds everything."""
+    mail = _object(inputs.get("email"))
+    text, html = _text(mail.get("text")), _text(mail.get("html"))
+    if not text.strip() and not html.strip():
+        raise StepFailed(
+            "the text and html of the email came to nothing: it would be empty",
+            hint="look at what the step before it gave, or put words of your own into text",
+        )
+    sender, to = _object(mail.get("from")), _object(mail.get("to"))
+    target = EmailTarget(
+        connection_id=_identity(sender.get("integrationId")),
+        to=(Address(_address(to.get("email"), "to.email"), one_line(_text(to.get("name")))),),
+        sender=_sender(sender),
+    )
+    subject = one_line(_text(mail.get("subject")))
+    return Message(target, key, text, "plain", html=html if html.strip() else "", subject=subject)
+
+
+COMPOSERS: Mapping[str, Callable[[Mapping[str, JsonValue], str], Message]] = {
+    "slack": slack_message,
+    "email": email_message,
+}
+"""What makes a message of each kind."""
+
+
+def _text(value: JsonValue) -> str:
+    return "" if value is None else to_text(value)
+
+
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _identity(value: JsonValue) -> int | None:
+    """The number of a connection, given as 7 or "7"; None where none is named."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _channel(value: JsonValue) -> str:
+    """A channel's or person's id, or #name; of what a picker stores (`C123|#name`) the id."""
+    mend = "name a channel by its id, such as C0123456789 (open its details in Slack: the id stands at the end)"
+    if value is not None and not isinstance(value, str):
+        raise StepFailed(f"channel came to {to_text(value)[:100]!r}, which is no text", hint=mend)
+    channel = (value or "").split("|")[0].strip()
+    if not channel:
+        raise StepFailed("channel came to nothing", hint=mend)
+    if len(channel) > LONGEST_CHANNEL or not channel.isprintable() or " " in channel:
+        raise StepFailed(f"channel came to {channel[:100]!r}, which names no channel", hint=mend)
+    return channel
+
+
+def _thread(value: JsonValue) -> str:
+    """The ts of the message to answer under; none where a template found none."""
+    if value is None or value == "":
+        return ""
+    if isinstance(value, str) and _TS.fullmatch(value.strip()):
+        return value.strip()
+    raise StepFailed(
+        f"thread_ts came to {to_text(value)[:100]!r}, which is no ts of a message",
+        hint="give it as text, such as 1751800000.000100 or {event.properties.thread_ts}: a number loses its zeros",
+    )
+
+
+def _blocks(value: JsonValue) -> tuple[JsonValue, ...]:
+    """Blocks as a list, as the object that Slack's Block Kit Builder gives, or as the JSON text of either."""
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise StepFailed(f"blocks came to a text that is not JSON: {error}", hint=_BLOCKS_MEND) from error
+    if isinstance(value, dict) and value.keys() == {"blocks"}:
+        value = value["blocks"]
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return ()
+    if not isinstance(value, list):
+        raise StepFailed(f"blocks came to {to_text(value)[:100]!r}, which is no list", hint=_BLOCKS_MEND)
+    fault = "blocks are nested too deep" if _is_deeper(value, DEEPEST_BLOCKS) else faults(value)
+    if fault:
+        raise StepFailed(fault, hint=_BLOCKS_MEND)
+    return tuple(value)
+
+
+def _is_deeper(value: JsonValue, most: int) -> bool:
+    """Whether lists and objects stand within each other more than so many deep."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (most == 0 or any(_is_deeper(one, most - 1) for one in inner))
+
+
+def _address(value: JsonValue, name: str) -> str:
+    address = _text(value).strip()
+    try:
+        wire_address(address)
+    except ValueError as error:
+        told = str(error) if address else "nothing"
+        raise StepFailed(f"{name} came to {told}", hint="it must be one address, such as ada@example.org") from error
+    return address
+
+
+def _sender(sender: Mapping[str, JsonValue]) -> Address | None:
+    """What the email shows instead of the connection's own address and name; None where it shows those."""
+    name = one_line(_text(sender.get("name")))
+    address = _address(sender["email"], "from.email") if sender.get("email") else ""
+    return Address(address, name) if address or name else None

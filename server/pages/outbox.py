@@ -1,0 +1,139 @@
+"""/outbox: what loops sent, or could not send; and sending one message again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+import sqlalchemy as sa
+from aiohttp import web
+
+from loops.errors import Conflict, NotFound
+from loops.store import connections as connections_store
+from loops.store import outbox as store
+from loops.store import run_queries
+from loops.store.outbox import OutboxRow
+from notify.enqueue import Outbox
+from notify.message import EmailTarget, Message
+from notify.outbox import ASKED_AGAIN, Status, rests
+from server.pages.addresses import one_of, outbox_cursor, path_of, wanted_id
+from server.pages.inert import Shown, shown_value
+from server.pages.rendering import see_other
+from server.pages.visit import Visit
+
+PAGE = 50
+STATUSES: tuple[str, ...] = get_args(Status)
+MOST_TEXT = 100_000
+KINDS: Mapping[str, str] = {"slack": "Slack", "email": "Email", "page": "This page"}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageShown:
+    """A message on its page; `connection` and `loop` are names, the latter None where its run is no longer kept."""
+
+    row: OutboxRow
+    message: Message | None
+    connection: str | None
+    loop: str | None
+
+    @property
+    def to(self) -> str | None:
+        """Where it goes, None once retention has removed that."""
+        return None if self.message is None else self.message.target.addressee
+
+    @property
+    def sender(self) -> str | None:
+        """The address and name that an email shows instead of its connection's."""
+        target = None if self.message is None else self.message.target
+        if not isinstance(target, EmailTarget) or target.sender is None:
+            return None
+        return f"{target.sender.name} {target.sender.email}".strip()
+
+
+async def list_messages(visit: Visit) -> web.Response:
+    """GET /outbox"""
+    query, project = visit.request.query, visit.who.project_id
+    status = one_of(query.get("status"), STATUSES, "status")
+    before = outbox_cursor(query.get("before"))
+    run_id = wanted_id(query["run"], "run") if query.get("run") else None
+
+    def read(connection: sa.Connection) -> list[OutboxRow]:
+        return store.listed(connection, project, run_id=run_id, status=status, before=before, limit=PAGE + 1)
+
+    rows = await visit.services.reader.read(read)
+    narrowed = {} if run_id is None else {"run": run_id}
+    older = path_of("outbox", **narrowed, status=status, before=rows[PAGE - 1].id) if len(rows) > PAGE else None
+    return visit.show(
+        "outbox.html",
+        messages=[MessageShown(row, _message(row), None, None) for row in rows[:PAGE]],
+        kinds=KINDS,
+        statuses=STATUSES,
+        chosen=status,
+        narrowed=narrowed,
+        is_first=before is None,
+        older=older,
+    )
+
+
+async def show_message(visit: Visit) -> web.Response:
+    """GET /outbox/{id}"""
+    return await _page(visit)
+
+
+async def send_again(visit: Visit) -> web.Response:
+    """POST /outbox/{id}/resend"""
+    message_id = wanted_id(visit.request.match_info["id"], "message")
+    outbox, project = Outbox(visit.services.clock), visit.who.project_id
+    try:
+        await visit.services.writer.run(lambda connection: outbox.send_again(connection, project, message_id))
+    except Conflict as error:
+        return await _page(visit, status=409, alert=error.message)
+    return see_other(path_of("outbox", message_id))
+
+
+async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Response:
+    message_id, project = wanted_id(visit.request.match_info["id"], "message"), visit.who.project_id
+    shown = await visit.services.reader.read(lambda connection: _read(connection, project, message_id))
+    row, message = shown.row, shown.message
+    is_open = not rests(row.status, row.due_at)
+    return visit.show(
+        "message.html",
+        status,
+        shown=shown,
+        row=row,
+        subject="" if message is None else message.subject,
+        parts=[] if message is None else _parts(message),
+        is_open=is_open,
+        can_send=row.status in ASKED_AGAIN and message is not None and visit.may("editor"),
+        alert=alert,
+    )
+
+
+def _read(connection: sa.Connection, project: str, message_id: str) -> MessageShown:
+    row = store.get(connection, message_id)
+    if row.project_id != project:
+        raise NotFound(f"there is no message {message_id!r}")
+    used = None if row.connection_id is None else connections_store.get(connection, row.connection_id)
+    loop = None
+    if row.run_id is not None:
+        try:
+            run = run_queries.get(connection, project, row.run_id)
+            loop = str(run["workflow_name"] or run["workflow_id"])
+        except NotFound:
+            loop = None
+    name = used.name if used is not None and used.project_id == project else None
+    return MessageShown(row, _message(row), name, loop)
+
+
+def _message(row: OutboxRow) -> Message | None:
+    return Message.from_json(row.message) if row.message else None
+
+
+def _parts(message: Message) -> list[tuple[str, Shown]]:
+    """What it says: each part with its name. HTML is shown as it is written, never rendered."""
+    parts: list[tuple[str, Shown]] = []
+    for name, text in (("Text", message.text), ("HTML", message.html)):
+        if text:
+            parts.append((name, shown_value(text, MOST_TEXT)))
+    if message.blocks:
+        parts.append(("Blocks", shown_value(list(message.blocks), MOST_TEXT)))
+    return parts

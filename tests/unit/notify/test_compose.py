@@ -1,0 +1,210 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loops.errors import StepFailed
+from notify.compose import message_of
+from notify.message import Address, EmailTarget, Message, SlackTarget
+
+SLACK = {"slack_workspace": 7, "channel": "C0123456789", "text": "All is **well**"}
+MAIL = {
+    "from": {"integrationId": 8, "name": "", "email": None},
+    "to": {"email": "ada@example.org", "name": "Ada"},
+    "subject": "News",
+    "text": "All is well",
+    "html": "",
+}
+
+
+def slack(**changes):
+    return message_of("slack", {**SLACK, **changes}, "run:notify")
+
+
+def email(**changes):
+    return message_of("email", {"email": {**MAIL, **changes}}, "run:notify")
+
+
+def refusal(make, **changes):
+    """The words and the hint of what makes no message."""
+    with pytest.raises(StepFailed) as raised:
+        make(**changes)
+    assert raised.value.hint
+    return raised.value.message
+
+
+def test_a_slack_message_is_markdown_to_a_channel_of_a_connection_and_nothing_in_it_pings():
+    assert slack() == Message(SlackTarget(7, "C0123456789"), "run:notify", "All is **well**", "markdown")
+
+
+def test_an_email_is_plain_text_and_html_from_a_connection():
+    target = EmailTarget(8, (Address("ada@example.org", "Ada"),))
+    assert email() == Message(target, "run:notify", "All is well", "plain", subject="News")
+    assert email(html="<p>All</p>").html == "<p>All</p>"
+
+
+@pytest.mark.parametrize(
+    ("given", "number"), [(7, 7), ("7", 7), (None, None), ("seven", None), (True, None), (0, None)]
+)
+def test_the_id_of_a_connection_is_a_number_or_its_text(given, number):
+    assert slack(slack_workspace=given).target.connection_id == number
+    assert email(**{"from": {"integrationId": given}}).target.connection_id == number
+
+
+@pytest.mark.parametrize(
+    ("given", "channel"),
+    [
+        ("C0123456789|#general", "C0123456789"),
+        (" C1 ", "C1"),
+        ("#général", "#général"),
+        ("U0123456789", "U0123456789"),
+    ],
+)
+def test_a_channel_is_the_id_of_what_a_picker_stores(given, channel):
+    assert slack(channel=given).target.channel == channel
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (None, "channel came to nothing"),
+        ("", "channel came to nothing"),
+        ("|#general", "channel came to nothing"),
+        ("a b", "'a b', which names no channel"),
+        ("C1\nC2", "names no channel"),
+        ("C" * 200, "names no channel"),
+        (12, "'12', which is no text"),
+        ({"id": "C1"}, "which is no text"),
+    ],
+)
+def test_a_channel_that_rendered_to_none_fails_the_step(given, words):
+    assert words in refusal(slack, channel=given)
+
+
+@pytest.mark.parametrize(("given", "text"), [(5, "5"), (True, "true"), (["a"], "['a']"), ({"k": 1}, "{'k': 1}")])
+def test_a_text_of_another_type_is_shown_as_text(given, text):
+    assert slack(text=given).text == text
+
+
+@pytest.mark.parametrize("text", [None, "", " \n\t"])
+@pytest.mark.parametrize("blocks", [None, "", " ", [], {"blocks": []}])
+def test_a_slack_message_without_text_and_blocks_fails_the_step(text, blocks):
+    assert "would be empty" in refusal(slack, text=text, blocks=blocks)
+
+
+DIVIDER = {"type": "divider"}
+
+
+@pytest.mark.parametrize(
+    "given", [[DIVIDER], {"blocks": [DIVIDER]}, json.dumps([DIVIDER]), json.dumps({"blocks": [DIVIDER]})]
+)
+def test_blocks_are_a_list_or_what_the_block_kit_builder_gives_also_as_text(given):
+    message = slack(text=None, blocks=given)
+    assert (message.blocks, message.text) == ((DIVIDER,), "")
+
+
+def deep(levels):
+    value = "x"
+    for _level in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("hello", "a text that is not JSON"),
+        ("[" * 100_000, "a text that is not JSON"),
+        (5, "'5', which is no list"),
+        ('"text"', "which is no list"),
+        ({"type": "divider"}, "which is no list"),
+        ([DIVIDER, "x"], "blocks[1] is no block"),
+        ([{"text": "x"}], "blocks[0] is no block"),
+        ([{"type": "section", "fields": deep(60)}], "nested too deep"),
+    ],
+)
+def test_blocks_that_are_none_fail_the_step(given, words):
+    assert words in refusal(slack, blocks=given)
+
+
+@pytest.mark.parametrize(
+    ("given", "thread"), [(None, ""), ("", ""), ("1751800000.000100", "1751800000.000100"), (" 1.2 ", "1.2")]
+)
+def test_a_thread_is_answered_in_where_there_is_one(given, thread):
+    assert slack(thread_ts=given).target.thread == thread
+
+
+@pytest.mark.parametrize("given", [1751800000.0001, "yesterday", "1751800000", "\uff11.\uff12", ["1.2"], True])
+def test_a_thread_that_is_no_ts_fails_the_step_instead_of_posting_to_the_channel(given):
+    assert "no ts of a message" in refusal(slack, thread_ts=given)
+
+
+def test_a_name_and_an_icon_stay_one_line():
+    target = slack(username="Loops\r\nand more", icon_emoji=":hedgehog:").target
+    assert (target.username, target.icon_emoji) == ("Loops  and more", ":hedgehog:")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("", "to.email came to nothing"),
+        (None, "to.email came to nothing"),
+        ("ada", "'ada' is no email address"),
+        ("ada@example.org, bob@example.org", "is no email address"),
+        ("ada@example.org\nBcc: bob@example.org", "is no email address"),
+        ("Ada <ada@example.org>", "is no email address"),
+        ("{{ x }}@example.org", "is no email address"),
+    ],
+)
+def test_an_address_that_rendered_to_none_fails_the_step(given, words):
+    assert words in refusal(email, to={"email": given, "name": ""})
+
+
+def test_an_email_may_show_another_sender():
+    assert email(**{"from": {"integrationId": 8, "name": "Triage"}}).target.sender == Address("", "Triage")
+    own = {"integrationId": 8, "name": "", "email": "triage@example.org"}
+    assert email(**{"from": own}).target.sender == Address("triage@example.org")
+    assert "from.email came to" in refusal(email, **{"from": {"integrationId": 8, "email": "triage"}})
+
+
+@pytest.mark.parametrize("text", [None, "", " \n"])
+@pytest.mark.parametrize("html", [None, "", "\n"])
+def test_an_email_without_text_and_html_fails_the_step(text, html):
+    assert "would be empty" in refusal(email, text=text, html=html)
+
+
+@pytest.mark.parametrize("html", ["", "\n ", None])
+def test_html_that_says_nothing_is_no_part_of_the_email(html):
+    assert email(html=html).html == ""
+
+
+@pytest.mark.parametrize("subject", ["Hi\r\nBcc: x@y", "Hi\n", "=?utf-8?q?a=0Ab?=", "a\u2028b", "a\0b"])
+def test_a_subject_is_one_line_before_it_is_stored(subject):
+    assert len(f"{email(subject=subject).subject}.".splitlines()) == 1
+    assert "\0" not in email(subject=subject).subject
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SLACK_INPUTS = st.dictionaries(st.sampled_from([*SLACK, "blocks", "thread_ts", "username", "icon_emoji"]), JSON)
+MAIL_PARTS = st.dictionaries(st.sampled_from([*MAIL]), JSON | st.dictionaries(st.sampled_from(["email", "name"]), JSON))
+
+
+@given(
+    SLACK_INPUTS.map(lambda inputs: ("slack", {**SLACK, **inputs}))
+    | MAIL_PARTS.map(lambda parts: ("email", {"email": {**MAIL, **parts}}))
+)
+def test_whatever_templates_render_to_makes_a_message_or_a_failure_with_its_mend(asked):
+    kind, inputs = asked
+    try:
+        message = message_of(kind, inputs, "key")
+    except StepFailed as failed:
+        told = (failed.message, failed.hint)
+    else:
+        assert Message.from_json(json.loads(json.dumps(message.as_json()))) == message
+        told = ("made", "")
+    assert told == ("made", "") or all(told)
