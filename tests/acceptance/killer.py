@@ -9,18 +9,24 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from aiohttp import web
 
+import notify.message
+from loops.agent.models.scripted import Script, ScriptedCall, ScriptedTurn
 from loops.event import Delivery, Event, JsonValue
 from loops.ports import DeliveryRow, Engine, Receipt, Writer
 from loops.runs import lease
 from loops.runs.settling import Settled
 from loops.runs.state import Finish, Park, Wait
 from loops.runs.step import Step, StepContext, StepOutcome
+from notify import outbox
+from notify.message import Message, Notifier, Notifiers, Outgoing, Settlement, Target, Unconnected
 from server.app import Role, Service, Wiring
 from tests.integration.running import Told, settings_for
 from triggers.dispatch import BatchOutcome
@@ -33,6 +39,7 @@ T = TypeVar("T")
 _TRANSITIONS = {
     "claim": "claim", "settle": "settle", "finish": "finish", "wake": "wake", "keep_round": "round",
     "end_task": "task_end", "_claim": "message_claim", "_move": "message_move",
+    "open_note": "note",
 }  # fmt: skip
 
 
@@ -99,7 +106,7 @@ def _transition(fn: Callable[..., Any]) -> str:
 
 
 def _is_idle(result: object) -> bool:
-    return isinstance(result, BatchOutcome) and result.taken == 0
+    return (isinstance(result, BatchOutcome) and result.taken == 0) or result == []
 
 
 class FusedEngine:
@@ -163,6 +170,52 @@ class FusedStep:
         return outcome
 
 
+class FusedNotifiers:
+    def __init__(self, inner: Notifiers, fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
+        found = await self._inner.of(target, project_id)
+        return found if isinstance(found, Unconnected) else FusedNotifier(found, self._fuse)
+
+
+class FusedNotifier:
+    def __init__(self, inner: Notifier, fuse: Fuse) -> None:
+        self._inner = inner
+        self._fuse = fuse
+
+    def parts(self, message: Message) -> int:
+        return self._inner.parts(message)
+
+    async def send(self, outgoing: Outgoing) -> notify.message.Outcome:
+        self._fuse.pass_by("send:before")
+        outcome = await self._inner.send(outgoing)
+        self._fuse.pass_by("send:after")
+        return outcome
+
+    async def settle(self, outgoing: Outgoing) -> Settlement:
+        return await self._inner.settle(outgoing)
+
+
+def script(fuse: Fuse) -> Script:
+    """Three rounds, one of which writes; each is said behind the fuse."""
+    rounds = [
+        ScriptedTurn("I note it.", (ScriptedCall("note_open", {"text": "Noted once."}),)),
+        ScriptedTurn("I read it.", (ScriptedCall("event_read", {"path": "properties.title"}),)),
+        ScriptedTurn("", (ScriptedCall("finalize", {"final_message": "Reported."}),)),
+    ]
+
+    def behind(number: int, turn: ScriptedTurn) -> Callable[..., ScriptedTurn]:
+        def say(_messages: object, _tools: object) -> ScriptedTurn:
+            fuse.pass_by(f"model:{number}")
+            return turn
+
+        return say
+
+    return [behind(number, turn) for number, turn in enumerate(rounds, start=1)]
+
+
 def fused_wiring(fuse: Fuse) -> Wiring:
     """The product's parts, each behind the fuse."""
 
@@ -177,14 +230,19 @@ def fused_wiring(fuse: Fuse) -> Wiring:
         writer=lambda writer: FusedWriter(writer, fuse),
         engine=lambda engine: FusedEngine(engine, fuse),
         steps=steps,
+        models=lambda models: replace(models, default="scripted:killed", scripts={"killed": lambda: script(fuse)}),
+        notifiers=lambda notifiers: FusedNotifiers(notifiers, fuse),
         sources={name: FusedSource(source, fuse) for name, source in SOURCES.items()},
         routes=(web.post("/arm", arm),),
     )
 
 
 def serve(folder: Path, url: str, port: int, role: Role, *, hasty: bool) -> None:
-    """Run until killed. `hasty` leases, so that nobody waits ten seconds for a dead process's runs."""
+    """Run until killed. `hasty` leases, so that nobody waits long for a dead process's runs and
+    messages."""
     if hasty:
+        outbox.LEASE, outbox.SURELY_ABSENT = timedelta(seconds=3), timedelta(seconds=2)
+        outbox._SETTLE_PAUSES = (timedelta(seconds=0.5), timedelta(seconds=1), timedelta(seconds=2))
         lease.TTL_SECONDS, lease.BEAT_SECONDS, lease._SURRENDER_SECONDS = 1.5, 0.3, 30.0
     asyncio.run(_serve(folder, url, port, role))
 

@@ -1,132 +1,27 @@
 """Killed with -9 at every transition, on both databases, and started again: one run, each step once, one result."""
 
 import asyncio
-import multiprocessing
 import os
 import signal
-import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
-from loops.store import postgres, sqlite
-from loops.store.database import is_sqlite
 from loops.store.tables import deliveries, leases, run_steps, runs
-from server.app import Role, Wiring
-from tests.acceptance import killer
+from tests.acceptance.victims import OPEN, Victim, died, free_port, prepare, start
 from tests.conftest import empty_postgres
-from tests.integration.running import delay_action, eventually, issue, log_action, running, signed, workflow
+from tests.integration.running import delay_action, eventually, issue, log_action, workflow
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
 
-# Forked from a process that has imported everything, so that a start costs what the service costs.
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.acceptance.killer"])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def start(folder: Path, url: str, port: int, role: Role = "all", *, hasty: bool = True) -> BaseProcess:
-    given = (folder, url, port, role)
-    process = _processes.Process(target=killer.serve, args=given, kwargs={"hasty": hasty}, daemon=True)
-    process.start()
-    return process
-
-
-async def died(process: BaseProcess, patience: float = 30.0) -> int | None:
-    async def exitcode() -> int | None:
-        return process.exitcode
-
-    return await eventually(exitcode, lambda code: code is not None, patience)
-
-
-@dataclass
-class Victim:
-    """One service on one database, and the sender that delivers to it."""
-
-    folder: Path
-    url: str
-    hook: int
-    port: int
-    process: BaseProcess | None = None
-    engine: sa.Engine = field(init=False)
-
-    def __post_init__(self) -> None:
-        if is_sqlite(self.url):
-            self.engine = sqlite.connect(self.url, synchronous="NORMAL", begin="DEFERRED")
-        else:
-            self.engine = postgres.connect(self.url)
-
-    def begin(self) -> None:
-        self.process = start(self.folder, self.url, self.port)
-
-    async def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            await died(self.process)
-        self.engine.dispose()
-
-    async def died(self) -> None:
-        assert self.process is not None
-        assert await died(self.process) == -signal.SIGKILL
-
-    async def call(self, path: str, *, data: bytes = b"", headers: Mapping[str, str] | None = None) -> int:
-        """The status of a POST, 0 when nobody answered."""
-        address = f"http://127.0.0.1:{self.port}{path}"
-        try:
-            async with aiohttp.ClientSession() as client, client.post(address, data=data, headers=headers) as answer:
-                return answer.status
-        except aiohttp.ClientError:
-            return 0
-
-    async def arm(self, point: str, nth: int) -> None:
-        assert await eventually(lambda: self.call(f"/arm?point={point}&nth={nth}"), lambda status: status) == 200
-
-    async def deliver(self, payload: Mapping[str, Any], key: str) -> int:
-        """Send once."""
-        body, headers = signed(payload, key)
-        return await self.call(f"/hooks/github/{self.hook}", data=body, headers=headers)
-
-    async def accepted(self, payload: Mapping[str, Any], key: str) -> None:
-        """Send as a patient sender does: the same delivery, until it was answered."""
-        await eventually(lambda: self.deliver(payload, key), lambda status: 200 <= status < 300)
-
-    async def found(self, query: "sa.Select[Any]") -> list[dict[str, Any]]:
-        with self.engine.connect() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
-
-    async def of(self, key: str) -> list[dict[str, Any]]:
-        """The runs of a delivery."""
-        join = runs.join(deliveries, deliveries.c.id == runs.c.delivery_id)
-        return await self.found(sa.select(runs).select_from(join).where(deliveries.c.key == key))
-
-    async def completed(self, key: str) -> None:
-        """Exactly one run, with each step's row once and what a run that nothing happened to leaves."""
-        await eventually(lambda: self.of(key), lambda found: found and found[0]["status"] not in OPEN)
-        (run,) = await self.of(key)
-        assert (run["status"], run["reason"], run["restarts"]) == ("completed", "done", 0)
-        rows = await self.found(sa.select(deliveries).where(deliveries.c.key == key))
-        assert [(row["status"], row["runs"], row["attempts"]) for row in rows] == [("dispatched", 1, 0)]
-        steps = sa.select(run_steps).where(run_steps.c.run_id == run["id"]).order_by(run_steps.c.position)
-        assert [told(row) for row in await self.found(steps)] == EXPECTED
-
-
-OPEN = {"queued", "running", "waiting"}
 EXPECTED = [
     ("first", "completed", {"text": "first Issue 1"}, ["first Issue 1"]),
     ("pause", "completed", False, ["waiting 1s", "the time is over"]),
@@ -135,17 +30,20 @@ EXPECTED = [
 ]
 
 
+async def completed(victim: Victim, key: str) -> None:
+    """Exactly one run, with each step's row once and what a run that nothing happened to leaves."""
+    await eventually(lambda: victim.of(key), lambda found: found and found[0]["status"] not in OPEN)
+    (run,) = await victim.of(key)
+    assert (run["status"], run["reason"], run["restarts"]) == ("completed", "done", 0)
+    rows = await victim.found(sa.select(deliveries).where(deliveries.c.key == key))
+    assert [(row["status"], row["runs"], row["attempts"]) for row in rows] == [("dispatched", 1, 0)]
+    steps = sa.select(run_steps).where(run_steps.c.run_id == run["id"]).order_by(run_steps.c.position)
+    assert [told(row) for row in await victim.found(steps)] == EXPECTED
+
+
 def told(row: Mapping[str, Any]) -> tuple[Any, ...]:
     result = row["result"]["resumed_early"] if row["step_id"] == "pause" else row["result"]
     return row["step_id"], row["status"], result, [line["text"] for line in row["log"] or []]
-
-
-async def prepare(folder: Path, url: str, *documents: Mapping[str, Any]) -> int:
-    """The database with its workflows and the connection's id, from a process that ends in order."""
-    async with running(folder, url, role="web", wiring=Wiring(dispatching=False)) as service:
-        for document in documents:
-            await service.create(document)
-        return service.hook
 
 
 LIFE = workflow(
@@ -222,7 +120,7 @@ async def killed_at(victim: Victim, point: str, nth: int) -> None:
     victim.begin()
     if not 200 <= answered < 300:
         await victim.accepted(payload, key)
-    await victim.completed(key)
+    await completed(victim, key)
 
 
 async def test_killed_while_it_waits_a_run_goes_on_when_its_time_has_come(victims):
@@ -235,7 +133,7 @@ async def test_killed_while_it_waits_a_run_goes_on_when_its_time_has_come(victim
         await victim.died()
         await asyncio.sleep(1.5)  # its time comes while nobody is there
         victim.begin()
-        await victim.completed(key)
+        await completed(victim, key)
 
     await asyncio.gather(*(killed_in_its_wait(victim) for victim in victims))
 
@@ -251,7 +149,7 @@ async def test_killed_again_and_again_at_the_same_point_a_run_still_ends(victims
             await victim.arm("function:run:end", 1)
             await victim.died()
         victim.begin()
-        await victim.completed(key)
+        await completed(victim, key)
 
     await asyncio.gather(*(killed_thrice(victim) for victim in victims))
 

@@ -1,0 +1,156 @@
+"""The quotas of tasks, exact when many start at once, on both databases."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import pytest
+import pytest_asyncio
+import sqlalchemy as sa
+
+from loops.store.tables import workflows
+from loops.store.task_tables import tasks
+from loops.tasks.quota import QuotaLimits
+from loops.tasks.service import TaskRequest, TaskService
+from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
+from tests.integration.tasking import ends, scripted, task_action
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def service(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    folder = tmp_path_factory.mktemp("quotas")
+    async with running(folder, module_database_url, wiring=scripted(lambda: [ends()])) as started:
+        yield started
+
+
+async def used(service: Running, workflow_id: str, count: int, first: datetime) -> None:
+    """Tasks that the workflow has had, a second apart, the oldest at `first`."""
+
+    def fill(connection: sa.Connection) -> None:
+        for number in range(count):
+            moment = first + timedelta(seconds=number)
+            connection.execute(
+                tasks.insert().values(
+                    id=uuid.uuid4().hex[:24],
+                    project_id=PROJECT,
+                    workflow_id=workflow_id,
+                    run_id="earlier",
+                    step_id="task",
+                    key=uuid.uuid4().hex,
+                    title="earlier",
+                    status="completed",
+                    ending="done",
+                    reason="",
+                    model="",
+                    request={"system": "", "opening": ""},
+                    seq=0,
+                    restarts=0,
+                    rounds=0,
+                    input_tokens=0,
+                    output_tokens=0,
+                    created_at=moment,
+                    updated_at=moment,
+                )
+            )
+
+    await service.write(fill)
+
+
+async def results(service: Running, workflow_id: str, step: str = "task") -> list[dict]:
+    """What the step came to in every run of the workflow, once all are over."""
+    rows = await eventually(
+        lambda: service.runs(workflow_id),
+        lambda found: len(found) == 20 and all(run["status"] in {"completed", "failed"} for run in found),
+        patience=60,
+    )
+    steps = [{one["step_id"]: one for one in await service.steps(run["id"])} for run in rows]
+    return [one[step] for one in steps]
+
+
+async def start_twenty(service: Running, repository: str) -> None:
+    answers = await asyncio.gather(*(service.post(issue(repository, number)) for number in range(20)))
+    assert {answer["http"] for answer in answers} == {202}
+
+
+async def test_mq_03_of_twenty_that_start_at_once_five_fit_the_quota_and_fifteen_say_when_the_next_may(service):
+    first = service.services.clock.now() - timedelta(hours=23)
+    step = task_action(inputs={"max_parallel_tasks": 100, "non_failure_status_codes": [409]})
+    tells = log_action("tell", "{steps.task.status}: {steps.task.final_message}")
+    flow = await service.create(workflow("busy", step, tells, repository="acme/busy"))
+    await used(service, flow.id, 95, first)
+
+    await start_twenty(service, "acme/busy")
+
+    found = [one["result"] for one in await results(service, flow.id)]
+    assert sorted(one["status"] for one in found) == ["completed"] * 5 + ["skipped"] * 15
+    frees = (first + timedelta(hours=24)).replace(microsecond=0) + timedelta(seconds=1)
+    reasons = {one["reason"] for one in found if one["status"] == "skipped"}
+    limit = "This workflow reached its daily limit of 100 tasks (trailing 24 hours)"
+    assert reasons == {f"{limit}. The event was skipped. The next slot frees at {frees:%Y-%m-%d %H:%M:%S} UTC."}
+    told = [one["result"]["text"] for one in await results(service, flow.id, "tell")]
+    assert sum(text.startswith("skipped: This workflow reached its daily limit") for text in told) == 15
+
+
+async def test_a_key_that_was_answered_before_has_its_first_task_at_the_full_quota(service):
+    first = service.services.clock.now() - timedelta(hours=1)
+    flow = await service.create(workflow("full", task_action(), repository="acme/full", status="active"))
+    limits = QuotaLimits(workflow=3, project=500)
+    asked = TaskRequest(PROJECT, flow.id, "no run", "task", f"key:{flow.id}", "Do it.")
+    await used(service, flow.id, 2, first)
+    creating = TaskService(service.services.clock, service.services.engine, limits)
+
+    made = await service.write(lambda connection: creating.create(connection, asked))
+    refused = await service.write(
+        lambda connection: creating.create(
+            connection, TaskRequest(PROJECT, flow.id, "no run", "task", "another", "Do it.")
+        )
+    )
+    again = await service.write(lambda connection: creating.create(connection, asked))
+
+    assert made.id == again.id
+    assert "daily limit of 3 tasks" in refused.reason
+
+
+async def test_more_tasks_than_may_be_under_way_at_once_are_skipped_with_the_number(service):
+    step = task_action(inputs={"max_parallel_tasks": 1, "non_failure_status_codes": [409]})
+    flow = await service.create(workflow("narrow", step, repository="acme/narrow"))
+
+    await start_twenty(service, "acme/narrow")
+
+    found = [one["result"] for one in await results(service, flow.id)]
+    assert {one["status"] for one in found} <= {"completed", "skipped"}
+    assert any(one["status"] == "completed" for one in found)
+    reasons = {one["reason"] for one in found if one["status"] == "skipped"}
+    assert all("1 tasks in flight (limit 1)" in reason for reason in reasons)
+    created = sa.select(sa.func.count()).select_from(tasks).where(tasks.c.workflow_id == flow.id)
+    assert await service.read(lambda connection: connection.execute(created).scalar_one()) == sum(
+        one["status"] == "completed" for one in found
+    )
+
+
+async def test_a_refusal_that_is_no_success_fails_the_step_and_creates_nothing(service):
+    step = task_action(inputs={"non_failure_status_codes": [500]})
+    flow = await service.create(workflow("strict", step, repository="acme/strict"))
+    await used(service, flow.id, 100, service.services.clock.now() - timedelta(hours=1))
+    run_id = await service.started(flow.id, issue("acme/strict"))
+
+    row = await service.until(run_id, "failed")
+
+    assert "Task not created (409)" in row["reason"]
+
+
+async def test_a_workflow_whose_owner_was_revoked_creates_no_task(service):
+    flow = await service.create(workflow("orphan", task_action(), repository="acme/orphan"))
+    await service.write(lambda connection: connection.execute(_forget_owner(flow.id)))
+    run_id = await service.started(flow.id, issue("acme/orphan"))
+
+    row = await service.until(run_id, "failed")
+
+    assert "no owner who can run tasks" in row["reason"]
+
+
+def _forget_owner(workflow_id: str) -> sa.Update:
+    return workflows.update().where(workflows.c.id == workflow_id).values(enabled_by=None)
