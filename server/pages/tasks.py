@@ -16,6 +16,7 @@ from server.pages.words import span_words, took
 
 MOST_TEXT = 100_000
 MOST_CALL = 20_000
+_BRIEF = 100
 _LONG = 600
 _MANY_LINES = 12
 
@@ -299,7 +300,9 @@ def _call(name: str, call: Call, result: CallResult | None, *, is_open: bool) ->
 
 
 def _json_text(text: str) -> Shown:
-    """JSON laid out; what is none as it stands."""
+    """JSON laid out, where it does not fit on a line; what is none as it stands."""
+    if len(text) <= _BRIEF and text.isprintable():
+        return Shown(text, len(text), is_cut=False, is_brief=True)
     try:
         json.loads(text)
     except (ValueError, RecursionError):

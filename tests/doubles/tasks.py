@@ -1,18 +1,23 @@
 """Rows of tasks and rounds as a worker stores them, put there by a test."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from loops.agent.transcript import Call, CallResult, Reply, Round, Usage
+from loops.event import JsonValue
 from loops.ports import Writer
+from loops.runs.state import Finish, Park, RunState, Wait
 from loops.store import notes as note_store
+from loops.store import runs
 from loops.store import tasks as store
 from loops.store.ids import new_id
+from loops.store.runs import StepRow
 from loops.store.tasks import NewTask, TaskEnd
 from loops.tasks.prompt import SYSTEM_TEXT, opening_message
 
@@ -23,7 +28,7 @@ REPORT = "The export stops at 10,000 rows since its query has a limit."
 
 def request(prompt: str = "Report what the issue is about.", **event: Any) -> dict[str, Any]:
     """What the agent of a task begins with."""
-    whole = {"event": "$github_event_received", "properties": event}
+    whole: dict[str, JsonValue] = {"event": "$github_event_received", "properties": event}
     return {
         "system": SYSTEM_TEXT,
         "opening": opening_message(prompt, whole),
@@ -56,7 +61,8 @@ def _result(call: Call, text: str) -> CallResult:
     code, colon, message = text.partition(": ")
     if not colon or not code.isupper():
         return CallResult(call.id, call.name, text, seconds=0.25)
-    failed = '{"ok": false, "error": {"code": "%s", "message": "%s", "hint": "ask for less"}}' % (code, message)
+    error = {"code": code, "message": message, "hint": "ask for less"}
+    failed = json.dumps({"ok": False, "error": error})
     return CallResult(call.id, call.name, failed, code, 0.25)
 
 
@@ -95,6 +101,44 @@ class TaskRows:
         """A worker takes it."""
         await self.writer.run(lambda connection: store.claim(connection, self.id, 0, OWNER, self.began))
         return self
+
+    async def park_run(self) -> None:
+        """The run has come to the step that asks for the task, and waits for it."""
+        step = self._step("waiting", None, None)
+        effect = Park(self.step_id, Wait("task", self.began + timedelta(hours=24), {"task": self.id}))
+
+        def park(connection: sa.Connection) -> None:
+            runs.claim(connection, self.run_id, 0, OWNER, self.began)
+            runs.park(connection, self.run_id, 0, OWNER, RunState(self.step_id, 1), step, effect, self.began)
+
+        await self.writer.run(park)
+
+    async def end_run(self, status: str = "completed", result: JsonValue = None) -> None:
+        """The run is woken by the task's end, and ends."""
+        now = self.began + timedelta(seconds=91)
+        step = self._step(status, result, now)
+        outcome: Literal["completed", "failed"] = "completed" if status == "completed" else "failed"
+
+        def end(connection: sa.Connection) -> None:
+            runs.claim(connection, self.run_id, 1, OWNER, now)
+            effect = Finish(outcome, "Reported" if status == "completed" else "its task failed")
+            runs.finish(connection, self.run_id, 1, OWNER, RunState(None, 1), step, effect, now)
+
+        await self.writer.run(end)
+
+    def _step(self, status: str, result: JsonValue, finished_at: datetime | None) -> StepRow:
+        return StepRow(
+            step_id=self.step_id,
+            type="function",
+            name="Find the cause",
+            position=0,
+            status=status,
+            result=result,
+            error=None,
+            log=(),
+            started_at=self.began,
+            finished_at=finished_at,
+        )
 
     async def keep(self, *rounds: Round) -> None:
         """The worker keeps rounds."""
