@@ -246,9 +246,15 @@ def _came(result: Mapping[str, JsonValue] | None) -> Came | None:
     fields = output.items() if isinstance(output, dict) else ()
     return Came(
         _text(result.get("final_message")),
-        tuple((name, shown_value(value, MOST_CALL)) for name, value in fields),
+        tuple((name, _field(value)) for name, value in fields),
         tuple(str(url) for url in urls) if isinstance(urls, list) else (),
     )
+
+
+def _field(value: JsonValue) -> Shown:
+    if isinstance(value, str):
+        return shown_value(value, MOST_CALL)
+    return _json_text(json.dumps(value, ensure_ascii=False))
 
 
 def _round_id(task_id: str, number: int) -> str:
