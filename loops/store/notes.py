@@ -8,6 +8,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from loops.errors import NotFound
 from loops.store.once import insert_once
 from loops.store.task_tables import notes
 
@@ -77,11 +78,34 @@ def opened(connection: sa.Connection, workflow_id: str, subject: str) -> Sequenc
     return [NoteRow(*row) for row in connection.execute(sa.select(*_ROW).where(*here).order_by(notes.c.created_at))]
 
 
+def get(connection: sa.Connection, project_id: str, note_id: str) -> NoteRow:
+    """One note of a project. Raises NotFound."""
+    here = (notes.c.id == note_id, notes.c.project_id == project_id)
+    row = connection.execute(sa.select(*_ROW).where(*here)).first()
+    if row is None:
+        raise NotFound(f"there is no note {note_id!r} in project {project_id!r}")
+    return NoteRow(*row)
+
+
 def page(
-    connection: sa.Connection, project_id: str, *, limit: int, before: datetime | None = None
+    connection: sa.Connection,
+    project_id: str,
+    *,
+    limit: int,
+    before: tuple[datetime, str] | None = None,
+    closed: bool | None = None,
+    workflow_id: str | None = None,
+    subject: str | None = None,
 ) -> Sequence[NoteRow]:
-    """Notes of a project, open and closed, the newest first."""
+    """Notes of a project, the newest first, below a (created_at, id); open and closed ones unless `closed` says."""
     query = sa.select(*_ROW).where(notes.c.project_id == project_id)
+    for column, wanted in ((notes.c.workflow_id, workflow_id), (notes.c.subject, subject)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    if closed is not None:
+        query = query.where(notes.c.closed_at.is_not(None) if closed else notes.c.closed_at.is_(None))
     if before is not None:
-        query = query.where(notes.c.created_at < before)
-    return [NoteRow(*row) for row in connection.execute(query.order_by(notes.c.created_at.desc()).limit(limit))]
+        at = sa.literal(before[0], notes.c.created_at.type)
+        query = query.where(sa.tuple_(notes.c.created_at, notes.c.id) < sa.tuple_(at, sa.literal(before[1])))
+    query = query.order_by(notes.c.created_at.desc(), notes.c.id.desc()).limit(limit)
+    return [NoteRow(*row) for row in connection.execute(query)]

@@ -5,6 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from loops.store.connections import TokenRow
+from loops.store.notes import NoteRow
+from loops.store.task_queries import Spent
+from loops.store.tasks import TaskRow
 from loops.store.workflows import WorkflowRow
 
 
@@ -85,6 +88,45 @@ def step_item(row: Mapping[str, Any]) -> dict[str, Any]:
         "log": row["log"] or [],
         "started_at": _at(row["started_at"]),
         "finished_at": _at(row["finished_at"]),
+    }
+
+
+def task_item(row: TaskRow, spent: Spent | None = None) -> dict[str, Any]:
+    """A task in a list; `spent` is what it has spent so far, where it is not over. `cost` is null as long as a part of
+    it has no known price."""
+    return {
+        "id": row.id,
+        "workflow": row.workflow_id,
+        "run": row.run_id,
+        "step": row.step_id,
+        "title": row.title,
+        "model": row.model,
+        "status": row.status,
+        "ending": row.ending,
+        "reason": row.reason,
+        "activity": row.activity,
+        "rounds": row.rounds,
+        "input_tokens": row.input_tokens if spent is None else spent.input,
+        "output_tokens": row.output_tokens if spent is None else spent.output,
+        "cost": row.cost if spent is None else spent.known,
+        "created_at": _at(row.created_at),
+        "started_at": _at(row.started_at),
+        "finished_at": _at(row.finished_at),
+    }
+
+
+def note_item(row: NoteRow) -> dict[str, Any]:
+    """A note; `reason` is why it was closed."""
+    return {
+        "id": row.id,
+        "workflow": row.workflow_id,
+        "subject": row.subject,
+        "task": row.task_id,
+        "text": row.text,
+        "status": "open" if row.closed_at is None else "closed",
+        "reason": row.reason,
+        "created_at": _at(row.created_at),
+        "closed_at": _at(row.closed_at),
     }
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from server.api import deliveries, integrations, notifications, runs, tokens, workflows
+from server.api import deliveries, integrations, notes, notifications, quotas, runs, tasks, tokens, workflows
 from server.api.call import Handler
 from server.auth import Role
 
@@ -51,6 +51,14 @@ ROUTES = _routes(
     ("GET", "/notifications", notifications.listing, "viewer", "run, status, limit, cursor"),
     ("GET", "/notifications/{id}", notifications.read, "viewer", ""),
     ("POST", "/notifications/{id}/resend", notifications.resend, "editor", ""),
+    ("GET", "/runs/{id}/export", runs.export, "viewer", ""),
+    ("GET", "/tasks", tasks.listing, "viewer", "status, workflow, limit, cursor"),
+    ("GET", "/tasks/{id}", tasks.read, "viewer", ""),
+    ("GET", "/tasks/{id}/trace", tasks.trace, "viewer", ""),
+    ("POST", "/tasks/{id}/cancel", tasks.cancel, "editor", ""),
+    ("GET", "/quotas", quotas.read, "viewer", ""),
+    ("GET", "/notes", notes.listing, "viewer", "status, workflow, subject, limit, cursor"),
+    ("POST", "/notes/{id}/close", notes.close, "editor", "reason"),
     ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
     ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),

@@ -10,8 +10,11 @@ from loops.definition.plain import plain_object
 from loops.errors import NotFound, RequestError
 from loops.runs.state import RunStatus
 from loops.store import deliveries, run_queries
+from loops.store import tasks as store
 from server.api.call import Call, Page, answer, instant_after, instant_key, listed
+from server.api.export import exported
 from server.api.items import run_item, step_item
+from server.api.tasks import task_items
 
 _STATUSES = get_args(RunStatus)
 
@@ -51,15 +54,20 @@ def _our_id(connection: sa.Connection, project: str, wanted: str) -> str:
 
 
 async def read(call: Call) -> web.Response:
-    """One run with its steps."""
+    """One run with its steps and tasks."""
     run_id = call.piece("id")
 
     def look(connection: sa.Connection) -> dict[str, Any]:
         row = run_queries.get(connection, call.project, run_id)
         steps = [step_item(step) for step in run_queries.steps(connection, run_id)]
-        return {**run_item(row), "steps": steps}
+        return {**run_item(row), "steps": steps, "tasks": task_items(connection, store.of_run(connection, run_id))}
 
     return answer(await call.services.reader.read(look))
+
+
+async def export(call: Call) -> web.Response:
+    """The whole run as one document: definition, event, steps, tasks with every round, messages. Secrets are masked."""
+    return answer(await exported(call.services, call.project, call.piece("id")))
 
 
 async def cancel(call: Call) -> web.Response:

@@ -11,6 +11,7 @@ from server.cli.output import plain, say, show, show_list, table, took, when
 from server.cli.reach import reached
 from server.cli.workflows import find_workflow
 
+_LONGEST_TITLE = 60
 _STATUSES = ("queued", "running", "waiting", "completed", "failed", "cancelled")
 
 
@@ -21,7 +22,7 @@ def add_commands(add: Adder) -> None:
     runs.add_argument("--workflow", metavar="ID|NAME", help="only runs of this workflow")
     runs.add_argument("--delivery", metavar="ID", help="only runs that this delivery started")
     add_paging(runs)
-    add.command("run-show", _show, "show one run and its steps").add_argument("run", metavar="ID")
+    add.command("run-show", _show, "show one run, its steps and its AI tasks").add_argument("run", metavar="ID")
     add.command("cancel", _cancel, "cancel a run").add_argument("run", metavar="ID")
     resume = add.command("resume", _resume, "wake a waiting run now")
     resume.add_argument("run", metavar="ID")
@@ -83,7 +84,7 @@ def _tell(run: Mapping[str, Any]) -> None:
     say(f"event     {plain(run['event'])} from {run['source']}{delivery}")
     say(f"status    {run['status']}{reason}{waits}")
     say(f"started   {when(run['started_at'])}{finished}")
-    say(f"cost      ${run['cost']:.4f}")
+    say(f"cost      {_run_cost(run)}")
     say()
     rows = [
         (step["name"] or step["id"], step["type"], step["status"], took(step["started_at"], step["finished_at"]))
@@ -92,6 +93,34 @@ def _tell(run: Mapping[str, Any]) -> None:
     table(("STEP", "TYPE", "STATUS", "TOOK"), rows, "no steps yet")
     for step in run["steps"]:
         _tell_step(step)
+    if run["tasks"]:
+        say()
+        columns = ("TASK", "STATUS", "MODEL", "ROUNDS", "TOKENS IN", "TOKENS OUT", "COST", "ID")
+        table(columns, [_task_row(task) for task in run["tasks"]], "")
+    for task in run["tasks"]:
+        if task["reason"]:
+            say(f"\n{plain(task['title'])}\n  {plain(task['ending'])}: {plain(task['reason'])}")
+
+
+def _run_cost(run: Mapping[str, Any]) -> str:
+    """What the run cost; of one whose tasks are all known, also what those that are not over have spent."""
+    costs = [task["cost"] for task in run["tasks"] if task["rounds"]]
+    known = [cost for cost in costs if cost is not None]
+    unknown = " and an unknown part: a model has no price" if len(known) < len(costs) else ""
+    return f"${sum(known) if costs else run['cost']:.4f}{unknown}"
+
+
+def _task_row(task: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        task["title"] if len(task["title"]) <= _LONGEST_TITLE else task["title"][: _LONGEST_TITLE - 1] + "…",
+        task["status"],
+        "scripted" if task["model"].partition(":")[0] == "scripted" else task["model"],
+        task["rounds"],
+        task["input_tokens"],
+        task["output_tokens"],
+        "unknown" if task["cost"] is None and task["rounds"] else f"${task['cost'] or 0:.4f}",
+        task["id"],
+    )
 
 
 def _tell_step(step: Mapping[str, Any]) -> None:

@@ -32,8 +32,12 @@ def add_commands(add: Adder) -> None:
         help="JSON or YAML; - is standard input; may be repeated",
     )  # fmt: skip
     apply.add_argument("--enable", action="store_true", help="enable them too")
-    export = add.command("export", _export, "print workflows as files that apply takes", shows=False)
-    export.add_argument("workflow", nargs="?", metavar="ID|NAME", help="one workflow (default: all)")
+    export = add.command("export", _export, "print workflows as files that apply takes, or a whole run", shows=False)
+    what = export.add_mutually_exclusive_group()
+    what.add_argument("workflow", nargs="?", metavar="ID|NAME", help="one workflow (default: all)")
+    what.add_argument(
+        "--run", metavar="ID", help="a run with all that it did, told and was told, in place of workflows"
+    )
     export.add_argument("--yaml", action="store_true", help="YAML instead of JSON")
     validate = add.command("validate", _validate, "check files without storing anything", reaches=False)
     validate.add_argument("files", nargs="+", metavar="FILE", help="JSON or YAML; - is standard input")
@@ -151,8 +155,10 @@ def _export(args: argparse.Namespace) -> int:
     from loops.definition import to_yaml
 
     with reached(args) as client:
-        if args.workflow is not None:
-            document: Any = _document(find_workflow(client, args.workflow))
+        if args.run is not None:
+            document: Any = client.get("runs", args.run, "export")
+        elif args.workflow is not None:
+            document = _document(find_workflow(client, args.workflow))
         else:
             document = {"workflows": [_document(client.get("workflows", one["id"])) for one in _all(client)]}
     print(to_yaml(document) if args.yaml else json.dumps(document, indent=2, ensure_ascii=False) + "\n", end="")

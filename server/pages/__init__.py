@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, outbox, runs, workflows
+from server.pages import deliveries, outbox, run, runs, workflow, workflows
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -24,13 +24,15 @@ def register_pages(app: web.Application) -> None:
     app.router.add_get("/deliveries", visited(deliveries.list_deliveries))
     app.router.add_get("/deliveries/{id}", visited(deliveries.show_delivery))
     app.router.add_get("/runs", visited(runs.list_runs))
-    app.router.add_get("/runs/{id}", visited(runs.show_run))
+    app.router.add_get("/runs/{id}", visited(run.show_run))
+    app.router.add_get("/runs/{id}/live", visited(run.follow_run))
     app.router.add_post("/runs/{id}/cancel", visited(runs.cancel_run, "editor"))
     app.router.add_post("/runs/{id}/resume", visited(runs.resume_run, "editor"))
     app.router.add_get("/outbox", visited(outbox.list_messages))
     app.router.add_get("/outbox/{id}", visited(outbox.show_message))
     app.router.add_post("/outbox/{id}/resend", visited(outbox.send_again, "editor"))
     app.router.add_get("/workflows", visited(workflows.list_workflows))
+    app.router.add_get("/workflows/{id}", visited(workflow.show_workflow))
     app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))
     app.router.add_post("/workflows/{id}/disable", visited(workflows.disable_workflow, "editor"))
     # Programs get their own answers where programs ask.

@@ -10,11 +10,13 @@ from aiohttp import web
 from loops.event import Delivery
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
-from loops.store import run_queries
+from loops.store import run_queries, task_queries
+from loops.store.task_queries import Spent
 from loops.threads import off_loop
 from server.explain import Told, explained
 from server.pages.addresses import delivery_cursor, one_of, path_of, wanted_id
 from server.pages.inert import Shown, shown_body
+from server.pages.money import brief_cost
 from server.pages.visit import Visit
 from server.pages.words import Compared, compared, stage_words
 
@@ -65,11 +67,14 @@ async def list_deliveries(visit: Visit) -> web.Response:
     status = one_of(query.get("status"), STATUSES, "status")
     before = delivery_cursor(query.get("before"))
 
-    def read(connection: sa.Connection) -> tuple[list[Mapping[str, Any]], list[connections_store.ConnectionRow]]:
+    def read(
+        connection: sa.Connection,
+    ) -> tuple[list[Mapping[str, Any]], list[connections_store.ConnectionRow], Mapping[str, Spent]]:
         rows = store.page(connection, project, limit=PAGE + 1, before=before, status=status)
-        return rows, connections_store.listed(connection, project)
+        spent = task_queries.spent_by_deliveries(connection, [row["id"] for row in rows if row["runs"]])
+        return rows, connections_store.listed(connection, project), spent
 
-    rows, connections = await visit.services.reader.read(read)
+    rows, connections, spent = await visit.services.reader.read(read)
     older = path_of("deliveries", status=status, before=rows[PAGE - 1]["id"]) if len(rows) > PAGE else None
     return visit.show(
         "deliveries.html",
@@ -80,6 +85,7 @@ async def list_deliveries(visit: Visit) -> web.Response:
         older=older,
         connections=[one for one in connections if one.kind in visit.services.sources],
         names={one.id: one.name for one in connections},
+        costs={delivery: brief_cost(one) for delivery, one in spent.items()},
         public_url=visit.services.public_url(),
     )
 

@@ -29,12 +29,14 @@ _SPACES = "  "
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Text for a page: `size` is how many bytes or characters the whole has, `is_cut` whether this is less."""
+    """Text for a page: `size` is how many bytes or characters the whole has, `is_cut` whether this is less, `is_brief`
+    whether it fits on a line."""
 
     text: str
     size: int
     is_cut: bool
     is_json: bool = False
+    is_brief: bool = False
 
 
 def visible(text: str) -> str:

@@ -56,6 +56,7 @@ def _templates() -> jinja2.Environment:
         "clock_time": clock_time,
         "size": words.size_words,
         "sentence": words.sentence,
+        "count": "{:,}".format,
     }
     templates.globals |= {"path_of": path_of, "asset": assets.address}
     return templates

@@ -39,14 +39,19 @@ async def enable_workflow(visit: Visit) -> web.Response:
     if enabled.warnings:
         told = "; ".join(str(warning) for warning in enabled.warnings)
         return await _page(visit, alert=f"{enabled.row.name} is enabled. A warning: {told}")
-    return see_other(path_of("workflows"))
+    return _back(visit, workflow_id)
 
 
 async def disable_workflow(visit: Visit) -> web.Response:
     """POST /workflows/{id}/disable"""
     workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
     await visit.services.workflows.disable(visit.who.project_id, workflow_id)
-    return see_other(path_of("workflows"))
+    return _back(visit, workflow_id)
+
+
+def _back(visit: Visit, workflow_id: str) -> web.Response:
+    """To the page on which the change was asked for."""
+    return see_other(path_of("workflows", workflow_id) if "back" in visit.request.query else path_of("workflows"))
 
 
 async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Response:

@@ -1,7 +1,9 @@
 """The pages in a real browser, on a real service."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +13,7 @@ import pytest_asyncio
 
 from server.demo_payloads import issue_opened
 from tests.doubles.browser import Browser, Page, chromium, find_chromium
+from tests.doubles.tasks import TaskRows, a_round, request
 from tests.integration.serving import Api, fresh_project, listening, running, settings_for, workflow
 
 PROGRAM = find_chromium()
@@ -154,6 +157,71 @@ async def test_an_open_run_changes_before_the_eyes_and_keeps_what_was_opened(pag
     assert len(page.requested) == seen  # what is over is not asked for again
 
 
+async def task_at_work(api: Api, title: str = "Find the cause") -> TaskRows:
+    """A run that waits, and a task of it that nobody but the test works on."""
+    _, run = await started_run(api, workflow("Long", listening("x")["actions"][0]["config"], "1h"))
+    item = await api.get(f"runs/{run}")
+    now = datetime.now(UTC)
+    task = TaskRows(api.service.services.writer, api.project, item["workflow"], run, "wait", title, began=now)
+    await (await task.create(request(HOSTILE, title=HOSTILE))).begin()
+    return task
+
+
+async def test_the_rounds_of_an_agent_appear_while_it_works_and_the_reader_keeps_his_place(
+    page: Page, api: Api
+) -> None:
+    task = await task_at_work(api)
+    lines = [f"line {number}" for number in range(200)]
+    await task.keep(a_round(1, ("search", "{}", json.dumps({"ok": True, "result": lines})), thought="I look first."))
+    await sign_in(page, api, f"/runs/{task.run_id}")
+    card = f"#round-{task.id}-1"
+    result = f"{card}-call-1-result"
+    await page.evaluate(f"window.stayed = true; document.querySelector('{card}-thought').open = true")
+    await page.evaluate(f"document.querySelector('{result}').open = true")
+    await page.evaluate(
+        f"window.card = document.querySelector('{card}'); document.querySelector('{result} pre').focus()"
+    )
+    await page.evaluate(f"document.querySelector('{result} pre').scrollTop = 120; scrollTo(0, 300)")
+
+    await task.tell("calling", 2, "event_read", text="", since=datetime.now(UTC))
+    await page.until("document.querySelector('.doing').textContent.startsWith('Round 2: calling event_read')")
+    await page.until("document.querySelector('#news').textContent === 'round 2: calling event_read'")
+    await task.keep(a_round(2, ("event_read", "{}", ""), text=HOSTILE))
+    await page.until(f"document.querySelector('#round-{task.id}-2 .mark-act') !== null")
+    await task.keep(a_round(2, ("event_read", "{}", '{"ok": true}'), text=HOSTILE), a_round(3, text="Nearly done."))
+    await page.until(f"document.querySelector('#round-{task.id}-3') !== null")
+    await page.until(f"document.querySelector('#round-{task.id}-2 .mark-yes') !== null")
+
+    assert await page.evaluate(f"window.stayed && window.card === document.querySelector('{card}')")
+    assert await page.evaluate(f"document.querySelector('{card}-thought').open")
+    assert await page.evaluate(f"document.querySelector('{result}').open")
+    assert await page.evaluate(f"document.querySelector('{result} pre').scrollTop") == 120
+    assert await page.evaluate(f"document.activeElement === document.querySelector('{result} pre')")
+    assert await page.evaluate("scrollY") == 300
+    assert await page.evaluate("window.owned") is None
+    rounds = "[...document.querySelectorAll('.round h5')].map(one => one.textContent).join()"
+    assert await page.evaluate(rounds) == "Round 1,Round 2,Round 3"
+
+
+async def test_the_page_of_a_run_is_asked_for_new_rounds_alone_and_no_more_when_it_is_over(
+    page: Page, api: Api
+) -> None:
+    task = await task_at_work(api)
+    await task.keep(*(a_round(number, text=f"words of round {number}") for number in range(1, 41)))
+    await sign_in(page, api, f"/runs/{task.run_id}")
+    await page.until("document.querySelectorAll('.round').length === 40")
+    await asyncio.sleep(2.2)  # the page has asked twice, and shows all that it had
+    assert await page.evaluate("document.querySelectorAll('.round .said').length") == 40
+    assert any(address.endswith(f"/live?after={task.id}.40") for address in page.requested)
+    await task.finish()
+    await api.post(f"runs/{task.run_id}/resume")
+    await page.until("document.querySelector('#live h1 + .status').textContent === 'completed'")
+    await page.until("document.querySelector('.report') !== null")
+    seen = len(page.requested)
+    await asyncio.sleep(2.5)
+    assert len(page.requested) == seen
+
+
 def two_waits() -> dict[str, object]:
     document = workflow("Two waits", listening("x")["actions"][0]["config"], "3s")
     document["actions"][2] |= {"type": "delay", "config": {"delay_duration": "3s"}}
@@ -176,6 +244,18 @@ async def test_signing_in_works_over_plain_http_from_another_machine(page: Page,
     await sign_in(page, api, host=OTHER_NAME)
     assert not await page.evaluate("isSecureContext")  # else the browser would say more of itself than it does there
     assert await page.evaluate("location.hostname") == OTHER_NAME
+
+
+async def shown_task(api: Api) -> TaskRows:
+    """A task with a card of every kind in it."""
+    task = await task_at_work(api, title="A title " * 20)
+    wide = json.dumps({"result": "wide" * 200})
+    await task.keep(
+        a_round(1, ("search", wide, wide), ("search", "{}", f"NOT_FOUND: {'x' * 300}"), thought="Hm.", text="y" * 300),
+        a_round(2, ("shell", "{}", ""), notice="Go on.", guard="timeout", finish="length", requests=2, elided=True),
+    )
+    await task.tell("calling", 3, "shell", text="z" * 300)
+    return task
 
 
 CONTRAST = """(() => {
@@ -205,6 +285,7 @@ CONTRAST = """(() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, scheme: str) -> None:
     delivery, run = await started_run(api, listening("Note issues"))
+    task = await shown_task(api)
     await api.post("workflows", listening("Note what is closed", action="closed"))
     await page.prefer(scheme)
     await sign_in(page, api)
@@ -215,6 +296,8 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
         f"/deliveries/{delivery}",
         "/runs",
         f"/runs/{run}",
+        f"/runs/{task.run_id}",
+        f"/workflows/{task.workflow_id}",
         "/workflows",
         "/nowhere",
         "/sign-in",
@@ -225,6 +308,7 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
 
 async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> None:
     delivery, run = await started_run(api, listening("A loop with quite a long name, such as people give"))
+    task = await shown_task(api)
     await page.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
     await sign_in(page, api)
     for path in (
@@ -232,6 +316,8 @@ async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> Non
         f"/deliveries/{delivery}",
         "/runs",
         f"/runs/{run}",
+        f"/runs/{task.run_id}",
+        f"/workflows/{task.workflow_id}",
         "/workflows",
         "/nowhere",
         "/sign-in",

@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from loops.store import connections, runs
 from loops.store.tables import deliveries as deliveries_table
 from loops.store.workflows import WorkflowRow, bump_epoch, update
 from server.auth import SESSION_LIFETIME, Role
+from tests.doubles.seen import Seen, read
 from tests.doubles.site import NOW, OWN_FORM, OWNER, WORKFLOW, Answer, Site, open_site, step_row
 
-PAGES = ("/", "/deliveries", "/deliveries/x", "/runs", "/runs/x", "/workflows")
+PAGES = ("/", "/deliveries", "/deliveries/x", "/runs", "/runs/x", "/runs/x/live", "/workflows", "/workflows/x")
 CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/workflows/x/enable", "/workflows/x/disable")
 HOSTILE = (
     "<img src=x onerror=window.owned=1></script><script>window.owned=1</script>"
@@ -31,47 +31,6 @@ HOSTILE = (
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as site:
         yield site
-
-
-class Seen(HTMLParser):
-    """A page as a browser takes it apart: its elements with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.parts: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        self._part(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._part(tag)
-
-    def _part(self, tag: str) -> None:
-        if tag in {"p", "li", "div", "td", "th", "dt", "dd"}:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.parts).split())
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    def links(self) -> list[str]:
-        return [attributes["href"] for attributes in self.all("a")]
-
-
-async def read(site: Site, path: str) -> Seen:
-    answer = await site.get(path)
-    assert answer.status == 200, answer.text
-    return Seen(answer.text)
 
 
 # Who may see and do what
@@ -687,7 +646,7 @@ async def test_a_running_run_shows_the_step_that_acts_now_and_refreshes(site: Si
     answer = await site.get(f"/runs/{run}")
     page = Seen(answer.text)
     assert "Wait an hour delay running" in page.text
-    assert f'data-live="/runs/{run}"' in answer.text
+    assert f'data-live="/runs/{run}/live"' in answer.text
     assert len(page.all("script")) == 1
     assert "Show what has happened since" in page.text
 
@@ -742,7 +701,7 @@ async def test_a_waiting_run_goes_on_when_asked_and_the_second_who_asks_is_told(
     again = await site.post(f"/runs/{run}/resume")
     assert again.status == 409
     assert "only a waiting run can be resumed" in Seen(again.text).text
-    assert f'data-live="/runs/{run}"' in again.text
+    assert f'data-live="/runs/{run}/live"' in again.text
 
 
 async def test_cancelling_a_run_that_is_over_is_told_on_its_page(site: Site) -> None:

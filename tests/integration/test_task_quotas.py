@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -59,7 +60,7 @@ async def used(service: Running, workflow_id: str, count: int, first: datetime) 
     await service.write(fill)
 
 
-async def results(service: Running, workflow_id: str, step: str = "task") -> list[dict]:
+async def results(service: Running, workflow_id: str, step: str = "task") -> list[Mapping[str, Any]]:
     """What the step came to in every run of the workflow, once all are over."""
     rows = await eventually(
         lambda: service.runs(workflow_id),

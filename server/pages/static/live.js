@@ -1,7 +1,7 @@
 // Keeps the page of something that is still going on up to date. Without it the page says the same after a reload.
 "use strict";
 (() => {
-  const EVERY = 2000;
+  const EVERY = 1000;
   const SLOWEST = 30000;
   let pause = EVERY;
 
@@ -17,7 +17,7 @@
     let fresh;
     try {
       const response = await fetch(region().dataset.live, { cache: "no-store" });
-      if (response.redirected) return location.assign(region().dataset.live);
+      if (response.redirected) return location.reload();
       if (!response.ok) throw new Error(String(response.status));
       fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       pause = EVERY;
@@ -28,33 +28,59 @@
     if (show(fresh)) again();
   }
 
-  // Puts the fresh region in place and keeps what the reader has opened and where the focus is.
+  // Makes the region what the fresh one says. What the reader opened, where he scrolled and what has the focus stays,
+  // since every element that is still there stays the same element.
   function show(fresh) {
-    const before = region();
     const after = fresh.getElementById("live");
     if (!after) return false;
-    if (before.outerHTML !== after.outerHTML) {
-      for (const details of before.querySelectorAll("details[id]")) {
-        const same = after.querySelector(`#${CSS.escape(details.id)}`);
-        if (same) same.open = details.open;
-      }
-      const focused = before.contains(document.activeElement) ? place(document.activeElement) : null;
-      before.replaceWith(document.adoptNode(after));
-      if (focused) region().querySelector(focused)?.focus({ preventScroll: true });
-      document.title = fresh.title;
+    if ([...after.querySelectorAll("[data-kept]")].some((kept) => !document.getElementById(kept.id))) {
+      location.reload();
+      return false;
     }
-    if (before.dataset.news !== after.dataset.news) {
-      document.getElementById("news").textContent = after.dataset.news;
-    }
+    const news = after.dataset.news;
+    const isNews = region().dataset.news !== news;
+    change(region(), after);
+    document.title = fresh.title;
+    if (isNews) document.getElementById("news").textContent = news;
     return "live" in region().dataset;
   }
 
-  function place(element) {
-    const holder = element.closest("details[id]");
-    if (holder) return `#${CSS.escape(holder.id)} > ${element.localName}`;
-    const form = element.closest("form[action]");
-    if (form) return `form[action="${CSS.escape(form.getAttribute("action"))}"] ${element.localName}`;
-    return element.id ? `#${CSS.escape(element.id)}` : null;
+  // Children that have an id are matched by it, the others in their order. `data-kept` is what was not sent again.
+  function change(before, after) {
+    if ("kept" in after.dataset) return;
+    changeAttributes(before, after);
+    let place = before.firstChild;
+    for (const wanted of [...after.childNodes]) {
+      const same = counterpart(before, place, wanted);
+      if (!same) {
+        before.insertBefore(document.adoptNode(wanted), place);
+        continue;
+      }
+      if (same !== place) before.insertBefore(same, place);
+      place = same.nextSibling;
+      if (same.nodeType === Node.ELEMENT_NODE) change(same, wanted);
+      else if (same.data !== wanted.data) same.data = wanted.data;
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+  }
+
+  function counterpart(before, place, wanted) {
+    if (wanted.id) return [...before.children].find((child) => child.id === wanted.id);
+    const fits = place && !place.id && place.nodeName === wanted.nodeName && place.className === wanted.className;
+    return fits ? place : undefined;
+  }
+
+  function changeAttributes(before, after) {
+    for (const { name } of [...before.attributes]) {
+      if (!after.hasAttribute(name) && name !== "open") before.removeAttribute(name);
+    }
+    for (const { name, value } of [...after.attributes]) {
+      if (name !== "open" && before.getAttribute(name) !== value) before.setAttribute(name, value);
+    }
   }
 
   again();

@@ -1,0 +1,88 @@
+"""/workflows/{id}: one loop: what starts it, what it did lately, what it cost, and its definition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from aiohttp import web
+
+from loops.definition import to_yaml
+from loops.definition.plain import SERVER_KEYS
+from loops.store import run_queries, task_queries
+from loops.store import workflows as store
+from loops.store.task_queries import Spent
+from loops.store.workflows import WorkflowRow
+from loops.threads import off_loop
+from loops.workflows import shown
+from server.pages.addresses import wanted_id
+from server.pages.inert import Shown, shown_value
+from server.pages.money import brief_cost, spent_words
+from server.pages.run import run_took
+from server.pages.visit import Visit
+from server.pages.words import trigger_words
+from server.quotas import QuotaUse, limits_of, workflow_use
+
+COST_DAYS = 30
+_LAST_RUNS = 10
+_MOST_YAML = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one read of the database gave. `tasks` were created and `spent` in the last 30 days."""
+
+    row: WorkflowRow
+    runs: list[Mapping[str, Any]]
+    costs: Mapping[str, Spent]
+    quota: QuotaUse
+    running: int
+    spent: Spent
+    tasks: int
+
+
+async def show_workflow(visit: Visit) -> web.Response:
+    """GET /workflows/{id}"""
+    workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
+    read = await visit.services.reader.read(lambda connection: _read(connection, visit, workflow_id))
+    row, now = read.row, visit.services.clock.now()
+    broken = visit.services.definitions.broken
+    definition = await off_loop(lambda: _definition(row))
+    return visit.show(
+        "workflow.html",
+        row=row,
+        trigger=trigger_words(row.definition),
+        fault=broken[row.id].reason if row.id in broken else "",
+        rows=read.runs,
+        durations={run["id"]: run_took(run, now) for run in read.runs},
+        costs={run["id"]: brief_cost(read.costs.get(run["id"]), run["cost"]) for run in read.runs},
+        quota=read.quota,
+        running=read.running,
+        tasks=read.tasks,
+        spent=spent_words(read.spent),
+        cost_days=COST_DAYS,
+        definition=definition,
+        can_edit=visit.may("editor") and row.status != "archived",
+    )
+
+
+def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
+    project, now = visit.who.project_id, visit.services.clock.now()
+    row = store.get(connection, project, workflow_id)
+    runs = run_queries.page(connection, project, limit=_LAST_RUNS, workflow_id=workflow_id)
+    spent, tasks = task_queries.spent_since(connection, workflow_id, now - timedelta(days=COST_DAYS))
+    return _Read(
+        row=row,
+        runs=runs,
+        costs=task_queries.spent_by_runs(connection, [run["id"] for run in runs]),
+        quota=workflow_use(connection, project, workflow_id, limits_of(visit.services.settings), now),
+        running=task_queries.under_way(connection, project).get(workflow_id, 0),
+        spent=spent,
+        tasks=tasks,
+    )
+
+
+def _definition(row: WorkflowRow) -> Shown:
+    """The definition as a file holds it."""
+    return shown_value(to_yaml({key: value for key, value in shown(row).items() if key not in SERVER_KEYS}), _MOST_YAML)
