@@ -1,7 +1,8 @@
-"""`loops demo`: the whole way of a delivery, on a throw-away data folder.
+"""`loops demo`: the whole way from a delivery to the message, on a throw-away data folder.
 
-Nothing here is special: the service is the product's, the deliveries are signed and sent over HTTP as GitHub sends
-them, and what is printed comes from the same API that everybody uses.
+Nothing here is special: the service is the product's, the deliveries are signed and sent over HTTP as their senders
+send them, and what is printed comes from the same API that everybody uses. Only the model is none: a script speaks in
+its place, through the real agent loop and its tools.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from server.demo_payloads import issue_opened, push
 from server.logs import setup_logging
 
 _PATIENCE = 60.0
+_WIDTH = 60
 _OVER = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -39,6 +41,7 @@ class Demo:
         self._out = out
         self.deliveries: list[str] = []
         self.runs: list[Mapping[str, Any]] = []
+        self.messages: list[Mapping[str, Any]] = []
 
     def say(self, text: str = "") -> None:
         """A line for the person who watches."""
@@ -53,7 +56,7 @@ class Demo:
         })  # fmt: skip
         hook = service.url + "/hooks/github/" + made["id"]
         self.say(f"   hook        {hook}")
-        for name in ("github-issue-log.yaml", "github-push-log.yaml"):
+        for name in ("github-issue-triage.yaml", "github-push-log.yaml"):
             document = yaml.safe_load((files("config") / "examples" / name).read_text(encoding="utf-8"))
             saved = await _post(session, "workflows/apply", {"document": document, "enable": True})
             self.say(f"   loop        {saved['name']}  ({saved['status']})")
@@ -110,11 +113,13 @@ class Demo:
                 await asyncio.sleep(0.05)
 
     async def _follow(self, session: aiohttp.ClientSession, run_id: str) -> None:
-        """Show the steps of a run as they end."""
+        """Show the rounds of a run's task as they come, and its steps as they end."""
         shown: set[str] = set()
         async with asyncio.timeout(_PATIENCE):
             while True:
                 run = await _get(session, f"runs/{run_id}")
+                for task in run["tasks"]:
+                    await self._show_task(session, task, shown)
                 for step in run["steps"]:
                     if step["id"] not in shown and step["finished_at"] is not None:
                         shown.add(step["id"])
@@ -123,12 +128,41 @@ class Demo:
                     break
                 await asyncio.sleep(0.05)
         self.runs.append(run)
-        self.say(f"     run {run_id}: {run['status']} ({run['reason']}), cost ${run['cost']:.2f}")
+        self.say(f"     run {run['status']} ({run['reason']}), cost ${run['cost']:.4f}")
+        for message in (await _get(session, "notifications", run=run_id))["items"]:
+            await self._show_message(session, message["id"])
+
+    async def _show_task(self, session: aiohttp.ClientSession, task: Mapping[str, Any], shown: set[str]) -> None:
+        if task["model"] and task["id"] not in shown:
+            shown.add(task["id"])
+            self.say(f"     task {task['title']}, worked on by {task['model']} (a script: no key, nothing is sent out)")
+        trace = await _get(session, f"tasks/{task['id']}/trace")
+        for one in trace["rounds"]:
+            known = f"{task['id']}:{one['number']}"
+            if known not in shown and len(one["results"]) == len(one["reply"]["calls"]):
+                shown.add(known)
+                self._show_round(one)
+
+    def _show_round(self, one: Mapping[str, Any]) -> None:
+        reply, usage = one["reply"], one["reply"]["usage"]
+        cost = "" if one["cost"] is None else f", ${float(one['cost']):.4f}"
+        spent = f"{usage['input']} tokens in, {usage['output']} out{cost}"
+        self.say(f"       round {one['number']}  {reply['text'] or '-'}  [{spent}]")
+        for call, result in zip(reply["calls"], one["results"], strict=True):
+            arguments = call["arguments"] if len(call["arguments"]) <= _WIDTH else call["arguments"][:_WIDTH] + " …"
+            self.say(f"         {call['name']}({arguments}) -> {result['code'] or 'ok'}")
 
     def _show_step(self, step: Mapping[str, Any]) -> None:
         self.say(f"     step {step['name'] or step['id']}: {step['status']}")
         for line in step["log"]:
             self.say(f"       {line['text']}")
+
+    async def _show_message(self, session: aiohttp.ClientSession, message_id: str) -> None:
+        message = await _get(session, f"notifications/{message_id}")
+        self.messages.append(message)
+        self.say(f"     message {message['status']}: {message['reason']}")
+        for line in message["message"]["text"].splitlines():
+            self.say(f"       | {line}")
 
     def summary(self, url: str) -> dict[str, Any]:
         """The last line of standard output."""
@@ -138,7 +172,7 @@ class Demo:
             "runs": len(statuses),
             "completed": statuses.count("completed"),
             "failed": len(statuses) - statuses.count("completed"),
-            "notifications": 0,
+            "notifications": len(self.messages),
             "url": url,
         }
 
@@ -163,8 +197,18 @@ async def _post(session: aiohttp.ClientSession, path: str, document: Mapping[str
 
 
 def demo_settings(folder: Path) -> Settings:
-    """Settings of a service that leaves nothing behind; any free port of this machine."""
-    found = read_settings(None, {"LOOPS_DATA_DIR": str(folder), "LOOPS_PORT": "0", "LOOPS_LOG_LEVEL": "warning"})
+    """Settings of a service that leaves nothing behind; any free port of this machine. What the script costs is worked
+    out at the price of a real model, so that a cost shows."""
+    found = read_settings(
+        None,
+        {
+            "LOOPS_DATA_DIR": str(folder),
+            "LOOPS_PORT": "0",
+            "LOOPS_LOG_LEVEL": "warning",
+            "LOOPS_MODEL": "scripted:demo",
+            "LOOPS_PRICE": "3/15",
+        },
+    )
     complete = found if isinstance(found, tuple) else ensure_secret_key(found)
     if isinstance(complete, tuple):
         raise ConfigError([Fault(one.setting, one.message, one.hint) for one in complete])

@@ -1,8 +1,8 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
-Bodies of deliveries, events with their verdicts, the steps of runs and what messages say after `keep_days`; the keys of
-deliveries, claims and the rows of runs and messages after 90 days. Nothing goes that an open run still needs, and no
-message that is not at rest.
+Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
+`keep_days`; the keys of deliveries, claims, closed notes and the rows of runs and messages after 90 days. Nothing goes
+that an open run still needs, no message that is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
+from loops.store.task_tables import notes, task_rounds, tasks
 
 KEY_DAYS = 90
 BATCH = 500
@@ -22,9 +23,11 @@ Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 
 _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
+_ROUND = (task_rounds.c.task_id, task_rounds.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
+_HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
 _UNNEEDED = events.c.uuid.not_in(sa.select(runs.c.event_uuid).where(runs.c.status.in_(OPEN)))
@@ -43,6 +46,9 @@ class Old:
     claims: Keys = field(default_factory=list)
     texts: Keys = field(default_factory=list)
     messages: Keys = field(default_factory=list)
+    rounds: Keys = field(default_factory=list)
+    tasks: Keys = field(default_factory=list)
+    notes: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -57,6 +63,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
 
     ended = sa.select(*_STEP).join(runs, runs.c.id == run_steps.c.run_id)
     full = sa.select(deliveries.c.id).where(deliveries.c.body.is_not(None), _DEALT_WITH)
+    worked = sa.select(*_ROUND).join(tasks, tasks.c.id == task_rounds.c.task_id)
     said = sa.select(outbox.c.id).where(outbox.c.message != {}, _AT_REST)
     return Old(
         bodies=batch(full.where(deliveries.c.received_at < old)),
@@ -67,6 +74,9 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         claims=batch(sa.select(*_CLAIM).where(claims.c.created_at < older)),
         texts=batch(said.where(outbox.c.updated_at < old)),
         messages=batch(sa.select(outbox.c.id).where(outbox.c.updated_at < older, _AT_REST)),
+        rounds=batch(worked.where(tasks.c.finished_at < old)),
+        tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS)),
+        notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
     )
 
 
@@ -82,6 +92,9 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (claims.delete().where(_among(_CLAIM, old.claims)), old.claims),
         (outbox.update().values(message={}).where(_among((outbox.c.id,), old.texts), _AT_REST), old.texts),
         (outbox.delete().where(_among((outbox.c.id,), old.messages), _AT_REST), old.messages),
+        (task_rounds.delete().where(_among(_ROUND, old.rounds)), old.rounds),
+        (tasks.delete().where(_among((tasks.c.id,), old.tasks)), old.tasks),
+        (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

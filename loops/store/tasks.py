@@ -234,14 +234,40 @@ def rounds(connection: sa.Connection, task_id: str, *, after: int = 0) -> list[M
     return list(connection.execute(query.order_by(task_rounds.c.number)).scalars())
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a task has used up to a round, that round included. `cost` is None where a price is unknown."""
+
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
 def keep_round(
-    connection: sa.Connection, task_id: str, owner: str, number: int, body: Mapping[str, Any], now: datetime
+    connection: sa.Connection,
+    task_id: str,
+    owner: str,
+    number: int,
+    body: Mapping[str, Any],
+    spent: Spending,
+    now: datetime,
 ) -> None:
     """Keep a round, in place of one with its number. Raises RunFenced."""
-    values = {"rounds": number, "activity": None}
+    values = {
+        "rounds": number,
+        "activity": None,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "cost": spent.cost,
+    }
     _guarded(connection, task_id, owner, values, now)
     row = {"task_id": task_id, "number": number, "body": dict(body), "updated_at": now}
     connection.execute(insert_or_set(connection, task_rounds, ("body", "updated_at")), row)
+
+
+def name_model(connection: sa.Connection, task_id: str, owner: str, model: str, now: datetime) -> None:
+    """Say which model works on the task. Raises RunFenced."""
+    _guarded(connection, task_id, owner, {"model": model}, now)
 
 
 def tell(connection: sa.Connection, task_id: str, owner: str, activity: Mapping[str, Any], now: datetime) -> None:

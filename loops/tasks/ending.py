@@ -54,5 +54,7 @@ def give_up_task(connection: "Connection", task_id: str, seq: int, now: datetime
     end = end_of(task_id, task_result("interrupted", _DIED, "", {}), *usage)
     if not store.give_up(connection, task_id, seq, end, now):
         return None
+    if end.cost:
+        run_requests.add_cost(connection, task.run_id, end.cost)
     woken = run_requests.wake_waiting(connection, task.run_id, task.step_id, {"task": task_id}, now)
     return None if woken is None else (task.run_id, woken)

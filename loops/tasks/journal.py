@@ -1,9 +1,9 @@
 """The journal of a task's rounds, in the database."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from loops.agent.transcript import Round
+from loops.agent.transcript import Round, Transcript
 from loops.ports import Clock, Writer
 from loops.store import tasks as store
 from loops.store.patience import persist
@@ -12,7 +12,17 @@ from loops.store.patience import persist
 class StoredJournal:
     """Keeps rounds for one owner of a task; each call raises RunFenced once another has taken it over."""
 
-    def __init__(self, writer: Writer, clock: Clock, task_id: str, owner: str, mask: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        task_id: str,
+        owner: str,
+        mask: Callable[[str], str],
+        kept: Sequence[Round] = (),
+    ) -> None:
+        """`kept` are the rounds that are there."""
+        self._kept = {one.number: one for one in kept}
         self._writer = writer
         self._clock = clock
         self._task_id = task_id
@@ -28,9 +38,15 @@ class StoredJournal:
         await self._keep(one)
 
     async def _keep(self, one: Round) -> None:
-        now, body = self._clock.now(), masked(one.as_json(), self._mask)
+        self._kept[one.number] = one
+        now, body, spent = self._clock.now(), masked(one.as_json(), self._mask), self._spent()
         run = (self._task_id, self._owner, one.number)
-        await persist(self._writer, lambda connection: store.keep_round(connection, *run, body, now))
+        await persist(self._writer, lambda connection: store.keep_round(connection, *run, body, spent, now))
+
+    def _spent(self) -> store.Spending:
+        all_of_it = Transcript("", "", tuple(self._kept.values()))
+        cost = all_of_it.cost
+        return store.Spending(all_of_it.usage.input, all_of_it.usage.output, None if cost is None else float(cost))
 
 
 def masked(value: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:

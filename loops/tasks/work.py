@@ -147,13 +147,14 @@ class TaskWorker:
             self._models.open(claimed.model) as opened,
             Activity(self._writer, self._clock, claimed.id, owner) as activity,
         ):
+            await self._name_model(claimed.id, owner, opened.name)
             event = unpack(claimed.event)
             notes = StoredNotes(self._writer, self._reader, self._clock, claimed)
             agent = Agent(
                 claimed.id,
                 opened.model,
                 toolbox(Resources(event, notes if notes.subject else None), fields=request.get("fields")),
-                StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask),
+                StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds),
                 self._clock,
                 self._limits.agent,
                 ModelSettings(effort=request.get("effort")),
@@ -162,6 +163,10 @@ class TaskWorker:
                 activity,
             )
             return await agent.run(transcript, abort)
+
+    async def _name_model(self, task_id: str, owner: str, model: str) -> None:
+        now = self._clock.now()
+        await persist(self._writer, lambda connection: store.name_model(connection, task_id, owner, model, now))
 
     def _ended(self, claimed: ClaimedTask, came: AgentResult) -> TaskEnd:
         link = self._link(claimed.run_id)

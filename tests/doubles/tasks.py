@@ -145,7 +145,11 @@ class TaskRows:
 
         def put(connection: sa.Connection) -> None:
             for one in rounds:
-                store.keep_round(connection, self.id, OWNER, one.number, one.as_json(), self.began)
+                known = [kept for kept in self.rounds if kept.number < one.number]
+                usage, costs = sum((kept.reply.usage for kept in known), one.reply.usage), [kept.cost for kept in known]
+                total = None if None in (*costs, one.cost) else float(sum(filter(None, costs), one.cost or 0))
+                spent = store.Spending(usage.input, usage.output, total)
+                store.keep_round(connection, self.id, OWNER, one.number, one.as_json(), spent, self.began)
 
         await self.writer.run(put)
         self.rounds = [*(one for one in self.rounds if one.number not in {new.number for new in rounds}), *rounds]

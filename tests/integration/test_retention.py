@@ -13,6 +13,7 @@ from loops.store import retention
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
 from loops.store.tables import claims, deliveries, events, run_steps, runs
+from loops.store.task_tables import notes, task_rounds, tasks
 from server.housekeeping import retain_once
 from tests.contract.databases import delivery_row
 
@@ -171,6 +172,52 @@ async def test_the_steps_of_a_run_go_thirty_days_after_its_end_and_its_row_ninet
     assert await swept(database) == 3
     assert await keys(database, runs.c.id) == ["29", "31", "open"]
     assert await keys(database, run_steps.c.run_id) == ["29", "open"]
+
+
+def a_task(name: str, ended: datetime | None) -> dict[str, Any]:
+    values = {
+        "project_id": "default",
+        "workflow_id": "w",
+        "run_id": name,
+        "step_id": "task",
+        "title": "x",
+        "reason": "",
+    }
+    counts = {"seq": 0, "restarts": 0, "rounds": 1, "input_tokens": 0, "output_tokens": 0}
+    status: dict[str, Any] = {"status": "running" if ended is None else "completed", "request": {}, "model": ""}
+    status["ending"] = ""
+    times = {"created_at": ago(200), "updated_at": ended or ago(200), "finished_at": ended}
+    return {"id": name, "key": name, **values, **counts, **status, **times}
+
+
+async def test_a_task_and_its_rounds_go_thirty_days_after_its_end_whatever_else_is_kept(database):
+    await put(database, tasks, a_task("29", ago(29)), a_task("31", ago(31)), a_task("open", None))
+    rounds: list[dict[str, Any]] = [
+        {"task_id": name, "number": 1, "body": {}, "updated_at": ago(200)} for name in ("29", "31", "open")
+    ]
+    await put(database, task_rounds, *rounds)
+    assert [await swept(database) for _ in range(3)] == [1, 1, 0]
+    assert await keys(database, tasks.c.id) == ["29", "open"]
+    assert await keys(database, task_rounds.c.task_id) == ["29", "open"]
+
+
+async def test_a_note_goes_ninety_days_after_it_was_closed_and_never_while_it_is_open(database):
+    closed = {"open": None, "young": ago(89), "old": ago(91)}
+    names = {
+        "project_id": "default",
+        "workflow_id": "w",
+        "subject": "s",
+        "task_id": "t",
+        "text": "x",
+        "reason": "",
+        "created_at": ago(200),
+    }
+    rows = [
+        {**names, "id": key, "open_key": key, "created_at": ago(200), "closed_at": at} for key, at in closed.items()
+    ]
+    await put(database, notes, *rows)
+    assert await swept(database) == 1
+    assert await keys(database, notes.c.id) == ["open", "young"]
 
 
 async def test_claims_go_after_ninety_days(database):

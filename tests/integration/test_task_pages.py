@@ -329,7 +329,7 @@ async def test_a_workflow_has_a_page_that_tells_what_it_is_and_does(site: Site) 
     assert "Looks at every issue." in page.text
     assert "Starts on GitHub: issues" in page.text
     assert "Tasks in 24 hours 2 of 100, 1 under way" in page.text
-    assert "Cost of 30 days $0.0125 in 2 tasks" in page.text
+    assert "Cost of 30 days $0.0250 in 2 tasks" in page.text
     assert "template_id: template-log" in page.text
     assert f"/runs/{task.run_id}" in page.links()
     assert f"/runs?workflow={workflow.id}" in page.links()

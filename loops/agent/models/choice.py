@@ -19,8 +19,9 @@ _NO_MODEL = Fault("LOOPS_MODEL", "no model is set, so no task can run", "set pro
 
 @dataclass(frozen=True, slots=True)
 class OpenModel:
-    """A model that answers, and what its tokens cost."""
+    """A model that answers, its name `provider:name`, and what its tokens cost."""
 
+    name: str
     model: Model
     pricing: Pricing
 
@@ -61,11 +62,11 @@ class Models:
         name = self.name_of(choice)
         provider, _, model = name.partition(":")
         if provider == SCRIPTED:
-            yield OpenModel(ScriptedModel(self._script(model)), self.price or _free)
+            yield OpenModel(name, ScriptedModel(self._script(model)), self.price or _free)
             return
         access = model_access(name, self.api_key, self.base_url)
         async with open_model(access) as opened:
-            yield OpenModel(opened, self.price or list_price(provider, model))
+            yield OpenModel(name, opened, self.price or list_price(provider, model))
 
     def _script(self, name: str) -> Script:
         make = self.scripts.get(name)
