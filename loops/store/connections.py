@@ -12,6 +12,7 @@ from loops.errors import Conflict, NotFound, StoreError
 from loops.store.tables import connections, epochs, tokens
 
 EPOCH = "connections"
+_LAST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ def delete(connection: sa.Connection, project_id: str, connection_id: int) -> No
 
 def get(connection: sa.Connection, connection_id: int) -> ConnectionRow | None:
     """The connection with this id, in whatever project."""
+    if connection_id > _LAST_ID:  # a workflow may name any number, and Postgres fails on one that no column holds
+        return None
     row = connection.execute(sa.select(*_CONNECTION).where(connections.c.id == connection_id)).first()
     return None if row is None else ConnectionRow(*row)
 

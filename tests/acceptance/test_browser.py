@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from server.demo_payloads import issue_opened
-from tests.doubles.browser import Browser, Page, chromium, find_chromium
+from tests.doubles.browser import CONTRAST, Browser, Page, chromium, find_chromium
 from tests.doubles.tasks import TaskRows, a_round, request
 from tests.integration.serving import Api, fresh_project, listening, running, settings_for, workflow
 
@@ -258,30 +258,6 @@ async def shown_task(api: Api) -> TaskRows:
     return task
 
 
-CONTRAST = """(() => {
-  const channel = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  const colour = text => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-  const ground = element => {
-    for (; element; element = element.parentElement) {
-      const found = colour(getComputedStyle(element).backgroundColor);
-      if (found.length === 3 || found[3] === 1) return found;
-    }
-    return [255, 255, 255];
-  };
-  const poor = [];
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const element = texts.currentNode.parentElement;
-    if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
-    const pair = [light(colour(getComputedStyle(element).color)), light(ground(element))].sort((a, b) => b - a);
-    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
-    if (ratio < 4.5) poor.push(`${texts.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
-  }
-  return poor;
-})()"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, scheme: str) -> None:
     delivery, run = await started_run(api, listening("Note issues"))
@@ -298,6 +274,7 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
         f"/runs/{run}",
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
+        "/outbox",
         "/workflows",
         "/nowhere",
         "/sign-in",
@@ -318,6 +295,7 @@ async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> Non
         f"/runs/{run}",
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
+        "/outbox",
         "/workflows",
         "/nowhere",
         "/sign-in",

@@ -33,6 +33,29 @@ _FLAGS = (
     "--window-size=1280,900",
 )
 _PATIENCE = 40.0
+CONTRAST = """(() => {
+  const channel = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const colour = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const ground = element => {
+    for (; element; element = element.parentElement) {
+      const found = colour(getComputedStyle(element).backgroundColor);
+      if (found.length === 3 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const pair = [light(colour(getComputedStyle(element).color)), light(ground(element))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) poor.push(`${texts.currentNode.data.trim()}: ${ratio.toFixed(2)}`);
+  }
+  return poor;
+})()"""
+"""The words of a page that do not stand out enough from their ground, each with its contrast."""
 
 
 def find_chromium() -> str | None:

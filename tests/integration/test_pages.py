@@ -15,12 +15,25 @@ from loops.runs.state import Finish, Park, RunState, Wait
 from loops.store import connections, runs
 from loops.store.tables import deliveries as deliveries_table
 from loops.store.workflows import WorkflowRow, bump_epoch, update
+from notify.message import Address, EmailTarget, Message, SlackTarget
 from server.auth import SESSION_LIFETIME, Role
+from tests.doubles.messages import stored
 from tests.doubles.seen import Seen, read
 from tests.doubles.site import NOW, OWN_FORM, OWNER, WORKFLOW, Answer, Site, open_site, step_row
 
-PAGES = ("/", "/deliveries", "/deliveries/x", "/runs", "/runs/x", "/runs/x/live", "/workflows", "/workflows/x")
-CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/workflows/x/enable", "/workflows/x/disable")
+PAGES = (
+    "/",
+    "/deliveries",
+    "/deliveries/x",
+    "/runs",
+    "/runs/x",
+    "/runs/x/live",
+    "/outbox",
+    "/outbox/x",
+    "/workflows",
+    "/workflows/x",
+)
+CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/outbox/x/resend", "/workflows/x/enable", "/workflows/x/disable")
 HOSTILE = (
     "<img src=x onerror=window.owned=1></script><script>window.owned=1</script>"
     "<a href=javascript:window.owned=1>'\" \x1b[31m \u202egnp\x01 {{ 7*7 }} {% raw %}"
@@ -219,8 +232,24 @@ async def every_page(site: Site, text: str = "plain") -> list[str]:
     failed = await site.run(workflow)
     await finish(site, failed, Finish("failed", text))
     waiting = await waiting_run(site, workflow)
+    told: dict[str, Any] = {
+        "reason": text,
+        "mend": text,
+        "code": text,
+        "refs": (text, text),
+        "missed": (text,),
+        "parts": 3,
+    }
+    posted, mailed = [
+        await stored(site.services.writer, NOW, status, message=said, run_id=run, step_id=text, **told)
+        for said, status in ((slack_message(text), "refused"), (email_message(text), "retry"))
+    ]
     return [
         "/deliveries",
+        "/outbox",
+        f"/outbox?run={run}",
+        f"/outbox/{posted}",
+        f"/outbox/{mailed}",
         "/deliveries?status=quarantined",
         f"/deliveries/{delivery}",
         f"/deliveries/{raw}",
@@ -231,6 +260,15 @@ async def every_page(site: Site, text: str = "plain") -> list[str]:
         f"/runs/{waiting}",
         "/workflows",
     ]
+
+
+def slack_message(text: str) -> Message:
+    return Message(SlackTarget(1, text, thread=text, username=text), "to Slack", text, blocks=({"type": text},))
+
+
+def email_message(text: str) -> Message:
+    target = EmailTarget(99, (Address(text, text),), Address(text, text))
+    return Message(target, "by email", text, "plain", html=text, subject=text)
 
 
 def hostile_definition(workflow: WorkflowRow, text: str) -> dict[str, Any]:
@@ -312,7 +350,13 @@ LABELS = ("aria-labelledby", "aria-describedby")
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("/deliveries", "Deliveries"), ("/runs?status=failed", "Runs"), ("/workflows", "Workflows")]
+    ("path", "name"),
+    [
+        ("/deliveries", "Deliveries"),
+        ("/runs?status=failed", "Runs"),
+        ("/outbox?status=sent", "Outbox"),
+        ("/workflows", "Workflows"),
+    ],
 )
 async def test_the_navigation_tells_where_the_visitor_is(site: Site, path: str, name: str) -> None:
     await site.sign_in()

@@ -7,15 +7,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from loops.errors import Conflict
 from loops.runs.engine import EngineClient, prepare_engine
 from loops.store import deliveries as deliveries_store
+from loops.store import outbox as outbox_store
 from loops.store import retention
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
-from loops.store.tables import claims, deliveries, events, run_steps, runs
+from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
 from loops.store.task_tables import notes, task_rounds, tasks
+from notify.enqueue import Outbox
+from notify.message import Message
 from server.housekeeping import retain_once
 from tests.contract.databases import delivery_row
+from tests.doubles.messages import TO_SLACK, stored
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KEEP_DAYS = 30
@@ -250,3 +255,50 @@ async def test_housekeeping_goes_on_until_nothing_old_is_left(database, client, 
     await put(database, events, *(an_event(f"e{number}", ago(31)) for number in range(35)))
     assert await retain_once(database.writer, database.reader, client, Still(), KEEP_DAYS) == 35
     assert await keys(database, events.c.uuid) == []
+
+
+async def a_message(database: Database, key: str, rested: datetime, status: str = "sent", **columns: Any) -> str:
+    said = Message(TO_SLACK, key, f"what {key} says")
+    return await stored(database.writer, rested, status, message=said, **columns)
+
+
+async def test_what_a_message_says_goes_after_thirty_days_and_its_row_after_ninety(database):
+    for days in (29, 31, 89, 91):
+        await a_message(database, f"{days} days", ago(days))
+    assert await swept(database) == 4  # three texts, one row
+    assert await keys(database, outbox.c.key) == ["29 days", "31 days", "89 days"]
+    rows = await database.reader.read(lambda connection: outbox_store.listed(connection, "default"))
+    assert [row.message.get("text") for row in rows] == [None, None, "what 29 days says"]
+    assert await swept(database) == 0
+
+
+@pytest.mark.parametrize("status", ["sent", "refused", "shown", "withdrawn", "uncertain"])
+async def test_whatever_became_of_a_message_that_rests_it_goes(database, status: str):
+    await a_message(database, "old", ago(91), status, due_at=None)
+    await swept(database)
+    assert await keys(database, outbox.c.key) == []
+
+
+@pytest.mark.parametrize("status", ["pending", "sending", "retry", "uncertain"])
+async def test_a_message_that_is_not_at_rest_stays_however_old_it_is(database, status: str):
+    await a_message(database, "old", ago(200), status, due_at=ago(200))
+    assert await swept(database) == 0
+
+
+async def test_a_message_that_is_asked_for_again_since_it_was_looked_for_stays(database):
+    message_id = await a_message(database, "late", ago(91), "refused")
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    assert (len(old.texts), len(old.messages)) == (1, 1)
+    again = Outbox(Still())
+    await database.writer.run(lambda connection: again.send_again(connection, "default", message_id))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 0
+    row = await database.reader.read(lambda connection: outbox_store.get(connection, message_id))
+    assert (row.status, row.message["text"]) == ("pending", "what late says")
+
+
+async def test_a_message_whose_text_is_gone_is_not_sent_again(database):
+    message_id = await a_message(database, "old", ago(31), "refused")
+    await swept(database)
+    again = Outbox(Still())
+    with pytest.raises(Conflict, match="no longer kept"):
+        await database.writer.run(lambda connection: again.send_again(connection, "default", message_id))

@@ -1,16 +1,16 @@
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.errors import StepFailed
+from loops.event import JsonValue
 from notify.compose import message_of
 from notify.message import Address, EmailTarget, Message, SlackTarget
 
-SLACK: dict[str, Any] = {"slack_workspace": 7, "channel": "C0123456789", "text": "All is **well**"}
-MAIL: dict[str, Any] = {
+SLACK: dict[str, JsonValue] = {"slack_workspace": 7, "channel": "C0123456789", "text": "All is **well**"}
+MAIL: dict[str, JsonValue] = {
     "from": {"integrationId": 8, "name": "", "email": None},
     "to": {"email": "ada@example.org", "name": "Ada"},
     "subject": "News",
@@ -106,7 +106,7 @@ def test_blocks_are_a_list_or_what_the_block_kit_builder_gives_also_as_text(give
 
 
 def deep(levels):
-    value: Any = "x"
+    value: JsonValue = "x"
     for _level in range(levels):
         value = [value]
     return value

@@ -1,0 +1,412 @@
+"""A step puts its message, its run waits, and is woken once when the message has come to rest: on both databases."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from loops.errors import Conflict, NotFound
+from loops.ports import Messages, Origin, Posted
+from loops.store import outbox as store
+from loops.store import run_requests, runs
+from loops.store.database import engine_for, open_database
+from loops.store.outbox import OutboxRow
+from loops.store.run_requests import CancelRequest
+from loops.store.tables import outbox, projects
+from loops.store.tables import runs as runs_table
+from notify.enqueue import Outbox
+from tests.doubles.slack import TOKEN, SlackDouble, limited, says, slack
+from tests.integration.office import PROJECT, SLACK_INPUTS, Office, slack_loop
+
+
+@pytest.fixture
+async def office(database_url: str) -> AsyncIterator[Office]:
+    database = open_database(database_url)
+    yield Office(database)
+    await database.aclose()
+
+
+@pytest.fixture
+async def double() -> AsyncIterator[SlackDouble]:
+    async with slack() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def to_slack(office: Office, double: SlackDouble) -> dict[str, Any]:
+    """A loop that posts its report to a channel of the double."""
+    return slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+
+
+def test_the_outbox_is_what_steps_ask_for(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'loops.db'}")
+    messages: Messages = Office(database).messages
+    assert callable(messages.put)
+    asyncio.run(database.aclose())
+
+
+# A run and its message
+
+
+async def test_a_step_posts_its_message_waits_for_it_and_goes_on_once(office, double, to_slack):
+    run_id = await office.to_its_message(to_slack)
+    assert double.texts() == []
+    assert await office.sender.drain() == 1
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.run(run_id))["status"] == "queued"
+    assert (await office.advance(run_id))["status"] == "completed"
+    (row,) = await office.of(run_id)
+    (posted,) = double.posted["C1"]
+    result = {"id": row.id, "status": "sent", "refs": [posted["ts"]], "missed": []}
+    assert (await office.step(run_id))["result"] == result
+    assert double.texts() == ["All is *well*"]
+    assert await office.sender.drain() == 0
+    assert office.engine.woken == [(run_id, 1)]
+
+
+async def test_a_step_that_acts_again_after_a_crash_has_one_message(office, double, to_slack):
+    run_id = await office.start(to_slack)
+    origin = Origin(PROJECT, run_id, "notify", f"{run_id}:notify")
+    inputs = {**SLACK_INPUTS, "text": "before the crash"}
+    first = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
+    await office.advance(run_id)
+    assert [row.id for row in await office.of(run_id)] == [first.id]
+    await office.sender.drain()
+    again = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
+    assert (again.id, again.status, again.rests) == (first.id, "sent", True)
+    assert double.texts() == ["before the crash"]
+
+
+async def test_a_step_that_acts_again_after_its_message_was_sent_does_not_wait(office, to_slack):
+    run_id = await office.start(to_slack)
+    origin = Origin(PROJECT, run_id, "notify", f"{run_id}:notify")
+    await office.write(lambda connection: office.messages.put(connection, "slack", SLACK_INPUTS, origin))
+    await office.sender.drain()
+    assert office.engine.woken == []
+    assert (await office.advance(run_id))["status"] == "completed"
+
+
+async def test_a_message_that_cannot_be_made_fails_its_step_and_stores_nothing(office, to_slack):
+    office.reports.report = " \n"
+    run_id = await office.start(to_slack)
+    run = await office.advance(run_id)
+    assert run["status"] == "failed"
+    error = (await office.step(run_id))["error"]
+    assert error["code"] == "step.failed"
+    assert "would be empty" in error["message"]
+    assert error["hint"]
+    assert await office.of(run_id) == []
+
+
+async def test_a_crash_before_the_engine_is_told_leaves_the_run_woken_for_the_sweeper(office, to_slack, caplog):
+    run_id = await office.to_its_message(to_slack)
+    office.engine.away = True
+    await office.sender.drain()
+    assert office.engine.woken == []
+    later = office.clock.now() + timedelta(minutes=1)
+    assert await office.database.reader.read(lambda c: runs.woken(c, before=later)) == [(run_id, 1)]
+    assert "waits for the sweeper" in caplog.text
+    assert (await office.advance(run_id))["status"] == "completed"
+
+
+async def test_the_run_is_woken_in_the_transaction_that_stores_the_messages_end(office, to_slack, monkeypatch):
+    run_id = await office.to_its_message(to_slack)
+
+    async def killed(_row: OutboxRow) -> None:
+        raise KeyboardInterrupt
+
+    listener = office.sender._listener
+    monkeypatch.setattr(office.sender, "_listener", type(listener)(listener.within, killed))
+    with pytest.raises(KeyboardInterrupt):
+        await office.sender._see_to((await office.write(office_claim(office)))[0])
+    (row,) = await office.of(run_id)
+    assert row.status == "sent"
+    run = await office.run(run_id)
+    assert (run["status"], run["wake"]) == ("queued", {"message": row.id})
+
+
+def office_claim(office: Office) -> Callable[[sa.Connection], list[OutboxRow]]:
+    """What the sender does first, as a transaction."""
+    return lambda connection: office.sender._claim(connection, office.clock.now(), 1, set())
+
+
+async def test_a_rate_limited_message_is_sent_later_and_wakes_its_run_then(office, double, to_slack):
+    double.faults = [limited(30)]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert office.engine.woken == []
+    office.clock.time += timedelta(seconds=31)
+    await office.sender.drain()
+    assert office.engine.woken == [(run_id, 1)]
+
+
+async def test_a_message_that_was_refused_fails_its_step_with_what_mends_it_and_sends_no_other(
+    office, double, to_slack
+):
+    double.faults = [says(error="missing_scope", needed="im:write", provided="chat:write")]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    run = await office.advance(run_id)
+    assert run["status"] == "failed"
+    error = (await office.step(run_id))["error"]
+    assert error["code"] == "message.refused"
+    assert "needed im:write, provided chat:write" in error["message"]
+    assert "install the app anew" in error["hint"]
+    assert len(await office.of(run_id)) == 1
+    office.clock.time += timedelta(hours=1)
+    assert await office.sender.drain() == 0
+    assert [name for name, _asked in double.calls] == ["chat.postMessage"]
+
+
+async def test_a_message_that_is_sent_again_after_its_run_was_over_wakes_nobody(office, double, to_slack):
+    double.faults = [says(error="is_archived")]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    await office.advance(run_id)
+    (row,) = await office.of(run_id)
+    await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
+    await office.sender.drain()
+    assert double.texts() == ["All is *well*"]
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.run(run_id))["status"] == "failed"
+
+
+async def test_a_secret_that_a_report_holds_is_blotted_out_before_it_is_stored(office):
+    messages, _sender = office.outbox(mask=lambda text: text.replace("hunter22", "***"))
+    inputs = {**SLACK_INPUTS, "text": "the password is hunter22"}
+    posted = await office.write(lambda c: messages.put(c, "slack", inputs, Origin(PROJECT, "r", "notify", "k")))
+    row = await office.database.reader.read(lambda connection: store.get(connection, posted.id))
+    assert row.message["text"] == "the password is ***"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "half \ud83d of it"])
+async def test_text_that_no_database_takes_is_stored_all_the_same(office, text: str):
+    inputs = {**SLACK_INPUTS, "text": text}
+    origin = Origin(PROJECT, "r", "notify", "k")
+    posted = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
+    row = await office.database.reader.read(lambda connection: store.get(connection, posted.id))
+    assert row.message["text"] == re.sub("[\0\ud800-\udfff]", "\ufffd", text)
+
+
+# Without a connection
+
+
+async def test_without_a_connection_the_message_is_shown_and_its_run_goes_on(office):
+    run_id = await office.start(slack_loop(7))
+    assert (await office.advance(run_id))["status"] == "completed"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason, row.due_at) == ("shown", "this project has no connection 7", None)
+    assert "slack_workspace" in row.mend
+    assert row.message["text"] == "All is **well**"
+    result = {"id": row.id, "status": "shown", "refs": [], "missed": []}
+    assert (await office.step(run_id))["result"] == result
+    assert await office.sender.drain() == 0
+
+
+@pytest.mark.parametrize("given", [2**31, 2**63 - 1])
+async def test_an_id_that_no_connection_can_have_is_that_of_none(office, given: int):
+    run_id = await office.start(slack_loop(str(given)))
+    assert (await office.advance(run_id))["status"] == "completed"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason) == ("shown", f"this project has no connection {given}")
+
+
+async def test_a_connection_of_another_project_is_none_and_is_not_named(office, double):
+    project = {"id": "other", "name": "other", "time_zone": "UTC", "created_at": office.clock.now()}
+    await office.write(lambda connection: connection.execute(projects.insert().values(**project)))
+    other = await office.connect("slack", {"api_base_url": double.url}, project="other", bot_token=TOKEN)
+    run_id = await office.start(slack_loop(other))
+    await office.advance(run_id)
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason) == ("shown", f"this project has no connection {other}")
+    assert await office.sender.drain() == 0
+    assert double.texts() == []
+
+
+async def test_a_connection_of_another_kind_sends_nothing_and_the_message_says_so(office):
+    mail = await office.connect("smtp", {"host": "mail.example.org", "from": "loops@example.org"})
+    run_id = await office.start(slack_loop(mail))
+    await office.advance(run_id)
+    (row,) = await office.of(run_id)
+    assert row.status == "shown"
+    assert "is of kind smtp, not slack" in row.reason
+
+
+async def test_a_step_that_names_no_connection_has_its_message_shown(office):
+    inputs = {**SLACK_INPUTS, "slack_workspace": None}
+    origin = Origin(PROJECT, "r", "notify", "k")
+    shown = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
+    assert (shown.status, shown.rests, shown.reason) == ("shown", True, "the step names no Slack connection")
+
+
+async def test_a_slack_connection_that_cannot_post_has_the_message_shown_when_it_is_to_be_sent(office):
+    receives_only = await office.connect("slack", {}, signing_secret="s" * 32)
+    run_id = await office.to_its_message(slack_loop(receives_only))
+    await office.sender.drain()
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "completed"
+    (row,) = await office.of(run_id)
+    assert row.status == "shown"
+    assert "bot_token" in row.reason
+
+
+# Cancelling
+
+
+async def test_cancelling_a_run_takes_its_message_back(office, double, to_slack):
+    run_id = await office.to_its_message(to_slack)
+    assert (await office.cancel(run_id)).status == "cancelled"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason, row.due_at) == ("withdrawn", "its run was cancelled", None)
+    assert await office.sender.drain() == 0
+    assert double.texts() == []
+    assert office.engine.woken == []
+
+
+async def test_a_message_that_waits_for_another_attempt_is_taken_back(office, double, to_slack):
+    double.faults = [limited(30)]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert (await office.cancel(run_id)).status == "cancelled"
+    office.clock.time += timedelta(minutes=1)
+    assert await office.sender.drain() == 0
+    assert double.texts() == []
+
+
+async def test_a_run_whose_message_is_being_sent_ends_as_cancelled_once_that_is_over(office, double, to_slack):
+    answers: list[CancelRequest] = []
+
+    async def cancel_meanwhile(_request: Any) -> None:
+        answers.append(await office.cancel(run_id))
+
+    double.faults = [cancel_meanwhile]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert [answer.status for answer in answers] == ["running"]
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    (row,) = await office.of(run_id)
+    assert row.status == "sent"
+
+
+async def test_what_was_withdrawn_refused_or_shown_need_not_be_stopped_and_what_was_sent_cannot_be(office, to_slack):
+    run_id = await office.to_its_message(to_slack)
+    (row,) = await office.of(run_id)
+
+    async def stands(status: str) -> bool:
+        values = {"status": status, "due_at": None, "version": outbox.c.version + 1}
+        await office.write(lambda connection: connection.execute(outbox.update().values(**values)))
+        return bool(await office.write(lambda connection: office.messages.withdraw(connection, row.id)))
+
+    assert [await stands(status) for status in ("withdrawn", "refused", "shown")] == [True, True, True]
+    assert [await stands(status) for status in ("sending", "sent", "uncertain")] == [False, False, False]
+    with pytest.raises(NotFound):
+        await office.write(lambda connection: office.messages.withdraw(connection, "nothing"))
+    with pytest.raises(NotFound):
+        await office.write(lambda connection: office.messages.state(connection, "nothing"))
+
+
+async def test_cancelling_while_messages_are_sent_comes_to_one_end_for_each_run(office, double, to_slack, caplog):
+    ids = [await office.to_its_message(to_slack) for _number in range(12)]
+
+    async def cancel_soon(run_id: str, pause: float) -> str:
+        await asyncio.sleep(pause)
+        try:
+            return str((await office.cancel(run_id)).status)
+        except Conflict:  # it was woken, acted and is over
+            return "over"
+
+    cancels = [cancel_soon(run_id, number * 0.01) for number, run_id in enumerate(reversed(ids))]
+    _drained, *came = await asyncio.gather(office.sender.drain(), *cancels)
+    assert "not stored yet" not in caplog.text
+    assert set(came) <= {"cancelled", "running", "over"}
+    ends = []
+    for run_id in ids:
+        (row,) = await office.of(run_id)
+        run = await office.run(run_id)
+        ends.append((row.status, run["status"]))
+    woken = [run_id for run_id, _seq in office.engine.woken]
+    assert len(woken) == len(set(woken))
+    # A run that was woken may still be cancelled before it acts; a message that was taken back is never posted.
+    assert {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("sent", "queued")} <= set(woken)
+    assert not set(woken) & {run_id for run_id, end in zip(ids, ends, strict=True) if end[0] == "withdrawn"}
+    assert set(ends) <= {("withdrawn", "cancelled"), ("sent", "queued"), ("sent", "cancelled")}
+    assert len(double.texts()) == sum(message == "sent" for message, _run in ends)
+
+
+@pytest.mark.postgres
+async def test_a_step_that_looks_at_its_message_waits_for_whoever_stores_its_end(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    (row,) = await office.of(run_id)
+    engine = engine_for(postgres_url)
+
+    def look() -> Posted:
+        with engine.begin() as connection:
+            return office.messages.state(connection, row.id)
+
+    with engine.begin() as connection:
+        run_requests.hold(connection, run_id)
+        looking = asyncio.ensure_future(asyncio.to_thread(look))
+        await asyncio.sleep(0.3)
+        assert not looking.done()
+        assert store.change(connection, row, {"status": "sent", "due_at": None}, office.clock.now())
+    assert (await looking).status == "sent"
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_messages_end_waits_for_a_step_that_looks_at_it_and_parks(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    run_id = await office.start(
+        slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    )
+    origin = Origin(PROJECT, run_id, "notify", "k")
+    put = await office.write(lambda connection: office.messages.put(connection, "slack", SLACK_INPUTS, origin))
+    parked, looked = asyncio.Event(), asyncio.Event()
+
+    async def until_looked(_request: Any) -> None:
+        parked.set()
+        await looked.wait()
+
+    double.faults = [until_looked]
+    engine = engine_for(postgres_url)
+    draining = asyncio.ensure_future(office.sender.drain())
+    await parked.wait()
+    with engine.begin() as connection:
+        assert office.messages.state(connection, put.id).status == "sending"
+        looked.set()
+        await asyncio.sleep(0.5)
+        assert (await office.of(run_id))[0].status == "sending"
+        waits = {"status": "waiting", "position": "notify", "seq": 1}
+        connection.execute(runs_table.update().where(runs_table.c.id == run_id).values(**waits))
+    await draining
+    assert office.engine.woken == [(run_id, 1)]
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_message_that_another_process_holds_is_not_taken_back_and_nobody_waits(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    (row,) = await office.of(run_id)
+    engine = engine_for(postgres_url)
+    with engine.begin() as connection:
+        store.held(connection, row.id)
+        async with asyncio.timeout(5):
+            assert not await office.write(lambda other: office.messages.withdraw(other, row.id))
+    assert (await office.of(run_id))[0].status == "pending"
+    engine.dispose()
+    await database.aclose()
