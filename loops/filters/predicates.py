@@ -11,7 +11,7 @@ from loops.expressions.coercion import to_text
 from loops.filters.comparison import NO_VARIABLES, Predicate, Read, Test, Variables
 from loops.filters.elements import CHAIN, elements_of, texts_of
 from loops.filters.equality import all_strings
-from loops.filters.operator import Holds, each
+from loops.filters.operator import each
 from loops.filters.operators import OPERATORS
 from loops.filters.project import ProjectFilters
 from loops.filters.scope import GROUPS, group_id, group_of
@@ -147,19 +147,22 @@ def _read_by(asked: Asked, project: ProjectFilters, read: Read, shown_key: str) 
 
 
 def _of_element(asked: Asked, project: ProjectFilters) -> Predicate:
-    """An event has many elements: a filter holds when it holds for one of them, a negative one when for none."""
-    operator = OPERATORS[asked.operator]
-    negative = bool(operator.negates)
-    positive = operator.negates or asked.operator
-    holds = _selected(asked.value) if asked.key == "selector" else _of_any(positive, asked, project)
+    """An event has many elements: a filter holds when it holds for one of them, a negative one when it does for all."""
+    key, operator = asked.key, OPERATORS[asked.operator]
+    holds, every = operator.build(asked.value, project), bool(operator.negates)
+    wanted = each(asked.value) if key == "selector" else []
+    selectors = [compile_selector(to_text(one), path="") for one in wanted]
 
     def read(event: Event, _variables: Variables = NO_VARIABLES, /) -> JsonValue:
-        return _element_texts(event, asked.key) or None
+        return _element_texts(event, key) or None
 
     def test(event: Event, _variables: Variables = NO_VARIABLES, /) -> bool:
-        return holds(event) is not negative
+        return (all if every else any)(holds(text) for text in _element_texts(event, key))
 
-    return _told(asked, project, test, read, f"element.{asked.key}")
+    def holds_selected(event: Event, _variables: Variables = NO_VARIABLES, /) -> bool:
+        return any(selector.finds(elements_of(event)) for selector in selectors) is not every
+
+    return _told(asked, project, holds_selected if selectors else test, read, f"element.{key}")
 
 
 def _element_texts(event: Event, key: str) -> list[JsonValue]:
@@ -167,17 +170,6 @@ def _element_texts(event: Event, key: str) -> list[JsonValue]:
     if key in ("tag_name", "selector"):
         return [one.tag for one in elements]
     return texts_of(elements, key)
-
-
-def _of_any(operator: str, asked: Asked, project: ProjectFilters) -> Callable[[Event], bool]:
-    holds: Holds = OPERATORS[operator].build(asked.value, project)
-    key = asked.key
-    return lambda event: any(holds(text) for text in _element_texts(event, key))
-
-
-def _selected(wanted: JsonValue) -> Callable[[Event], bool]:
-    selectors = [compile_selector(to_text(one), path="") for one in each(wanted)]
-    return lambda event: any(selector.finds(elements_of(event)) for selector in selectors)
 
 
 def _told(

@@ -100,7 +100,7 @@ def test_a_loop_must_name_exactly_what_it_listens_to(trigger, index, key, other)
     assert f'"key": "{key}"' in told.hint
 
 
-@pytest.mark.parametrize("operator", ["exakt", "regex", "", 5, ["exact"], {}])
+@pytest.mark.parametrize("operator", ["exakt", "regx", "", 5, ["exact"], {}])
 @pytest.mark.parametrize(("index", "key"), [(0, "repository"), (1, "event_type")])
 def test_a_filter_whose_operator_is_none_has_that_fault_alone(index, key, operator):
     (fault,) = faults_of(changed(loop("github"), f"{PROPERTIES}.{index}.operator", operator))
