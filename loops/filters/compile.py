@@ -72,7 +72,7 @@ def compile_condition(
 def _asked(filters: Mapping[str, JsonValue], path: str, reading: Reading) -> list[Condition]:
     """What every event must fulfil, whatever its name."""
     wish = filters.get("filter_test_accounts")
-    if wish not in (None, True, False):
+    if wish is not None and not isinstance(wish, bool):
         reading.refuse(f"{path}.filter_test_accounts", f"must be true or false, got {shown(wish)}")
     asked: list[Condition] = []
     if wish is True:

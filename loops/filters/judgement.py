@@ -60,7 +60,8 @@ def judgement(source: str, project: ProjectFilters, path: str, *, with_variables
         if _SELECT.search(source):
             hint = "compare what the event has, such as properties.plan = 'pro'"
             raise FilterError([Fault(path, "queries are not allowed in a filter: it sees one event", hint)]) from None
-        raise FilterError([Fault(path, one.message, one.hint) for one in error.faults]) from None
+        hint = "write what must be true, such as properties.amount > 100"
+        raise FilterError([Fault(path, one.message, one.hint or hint) for one in error.faults]) from None
 
 
 @lru_cache(maxsize=1024)
