@@ -146,9 +146,10 @@ def test_a_condition_names_no_events(key: str) -> None:
 
 def test_a_condition_may_be_empty_and_must_be_an_object() -> None:
     assert compile_condition({"properties": [], "events": [], "bytecode": []}).matches(event())
-    for wrong in ([], None, {"property": []}):
+    wrongs: list[Any] = [[], None, {"property": []}]
+    for wrong in wrongs:
         with pytest.raises(FilterError):
-            compile_condition(wrong)  # type: ignore[arg-type]
+            compile_condition(wrong)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ def test_a_dotted_key_is_a_path_in_the_activity_log_alone(
 
 def test_85_what_was_never_compiled_elsewhere_is_compiled_here() -> None:
     """PostHog fails where `bytecode` is missing; it is not read here, so neither its absence nor its content counts."""
-    for more in ({}, {"bytecode": None}, {"bytecode": ["_H", 1, 29]}):
+    variants: list[Any] = [{}, {"bytecode": None}, {"bytecode": ["_H", 1, 29]}]
+    for more in variants:
         compiled = compile_filter({"properties": [{"key": "p", "value": "x"}], **more})
         assert compiled.matches(event({"p": "x"}))
         assert not compiled.matches(event({"p": "y"}))
