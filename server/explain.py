@@ -12,12 +12,13 @@ import sqlalchemy as sa
 
 from loops.errors import DefinitionError, LoopsError
 from loops.event import Delivery, Event
+from loops.filters import ProjectFilters
 from loops.store import connections, deliveries, explaining
 from loops.store import workflows as workflows_store
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from server.services import Services
-from triggers.definitions import listener_of
+from triggers.definitions import listener_of, project_filters
 from triggers.matcher import Listener, explain
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
@@ -65,6 +66,7 @@ class _Found:
     loops: list[WorkflowRow]
     names: dict[str, str]
     runs: dict[tuple[str, str], str]
+    project: ProjectFilters
     notes: list[str] = field(default_factory=list)
 
 
@@ -101,6 +103,7 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         loops=explaining.as_of(connection, loops, delivery["received_at"]),
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
         runs=explaining.started(connection, delivery["id"]),
+        project=project_filters(connection, project_id, at=delivery["received_at"]),
     )
 
 
@@ -118,7 +121,7 @@ def _again(found: _Found, source: Source | None, stored: Sequence[Told]) -> list
     told: list[Told] = []
     asked = {one.verdict["workflow"] for one in stored}
     for row in found.loops:
-        heard = _listening(row, found.delivery)
+        heard = _listening(row, found)
         if isinstance(heard, Listener):
             listening.append(heard)
         elif row.id not in asked:
@@ -157,7 +160,7 @@ def _events(found: _Found, source: Source | None) -> list[Event]:
     return events
 
 
-def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verdict:
+def _listening(row: WorkflowRow, found: _Found) -> Listener | Verdict:
     """What the workflow listened to, or why it could not hear anything."""
 
     def deaf(stage: str, reason: str) -> Verdict:
@@ -165,10 +168,10 @@ def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verd
 
     if row.status != "active":
         return deaf("enabled", f"the loop is {_STATUS.get(row.status, row.status)}")
-    if row.since_epoch > delivery["epoch"]:
+    if row.since_epoch > found.delivery["epoch"]:
         return deaf("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
     try:
-        listener = listener_of(row)
+        listener = listener_of(row, found.project)
     except DefinitionError as error:
         return deaf("trigger", f"its definition cannot be used any more: {error.message}")
     return listener or deaf("trigger", "its trigger is started by no delivery")

@@ -7,13 +7,17 @@ the next event in every process. A definition that cannot be compiled any more i
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from loops.definition import listening_filter
 from loops.errors import DefinitionError
+from loops.expressions.moments import zone_named
+from loops.filters import NO_PROJECT, ProjectFilters
 from loops.runs.state import RunState
+from loops.store import projects as projects_store
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.matcher import Index, Listener
@@ -40,6 +44,7 @@ class Definitions:
         self._epoch = 0
         self._begin = begin
         self._names: dict[str, str] = {}
+        self._projects: dict[str, ProjectFilters] = {}
 
     def refresh(self, connection: sa.Connection) -> None:
         """Bring the index to the epoch that this transaction sees."""
@@ -47,7 +52,7 @@ class Definitions:
         if epoch == self._epoch:
             return
         for row in store.changed_since(connection, self._epoch):
-            self._take(row)
+            self._take(connection, row)
         self._epoch = epoch
 
     def unheard(self, project_id: str, source: str, topics: Sequence[Topic]) -> int | None:
@@ -63,6 +68,7 @@ class Definitions:
         """Load everything anew at the next refresh: what was read in a transaction that failed may never have been."""
         self.index = Index()
         self.broken.clear()
+        self._projects.clear()
         self._epoch = 0
 
     def listeners(self) -> list[Listener]:
@@ -84,14 +90,16 @@ class Definitions:
 
         return self._begin(listener.key, listener.version, read)
 
-    def _take(self, row: WorkflowRow) -> None:
+    def _take(self, connection: sa.Connection, row: WorkflowRow) -> None:
         self.index.remove(row.id)
         self.broken.pop(row.id, None)
         self._names[row.id] = row.name
         if row.status != "active":
             return
         try:
-            listener = listener_of(row)
+            if row.project_id not in self._projects:
+                self._projects[row.project_id] = project_filters(connection, row.project_id)
+            listener = listener_of(row, self._projects[row.project_id])
         except DefinitionError as error:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
             log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
@@ -100,13 +108,20 @@ class Definitions:
             self.index.add(listener)
 
 
-def listener_of(row: WorkflowRow) -> Listener | None:
+def project_filters(connection: sa.Connection, project_id: str, at: datetime | None = None) -> ProjectFilters:
+    """What the project gives to its filters. `at` is the moment that relative dates are counted from, instead of that
+    at which an event is matched. Raises DefinitionError for a time zone that is none."""
+    zone = zone_named(projects_store.time_zone(connection, project_id))
+    return ProjectFilters(time_zone=zone) if at is None else ProjectFilters(time_zone=zone, now=lambda: at)
+
+
+def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
 
     Raises DefinitionError where the trigger's filter cannot be compiled.
     """
     config = _trigger_config(row.definition)
-    compiled = listening_filter(config)
+    compiled = listening_filter(config, project)
     if compiled is None:
         return None
     return Listener(

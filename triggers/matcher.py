@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 from loops.event import Event, JsonValue
-from loops.filters import Comparison, Filter, Predicate
+from loops.filters import Comparison, Condition, Filter
 from triggers.source import Topic
 from triggers.verdict import Verdict
 
@@ -241,7 +241,7 @@ def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
         else:
             levels[number] = None
     settled = dict(zip(_PROPERTIES, levels[1:], strict=True))
-    tests = [predicate.test for predicate in wanted.predicates if not _is_settled(predicate, settled)]
+    tests: list[_Test] = [one.test for one in wanted.predicates if not _is_settled(one, settled)]
     if levels[0] != names:
         tests.insert(0, wanted.hears_event)
     if wanted.alternatives:
@@ -249,10 +249,10 @@ def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
     return tuple(product(*((None,) if values is None else sorted(values) for values in levels))), tuple(tests)
 
 
-def _is_settled(predicate: Predicate, settled: Mapping[str, frozenset[str] | None]) -> bool:
-    """Whether reaching a leaf says already that the predicate holds."""
-    values = settled.get(predicate.key)
-    return predicate.exact is not None and values is not None and values <= predicate.exact
+def _is_settled(condition: Condition, settled: Mapping[str, frozenset[str] | None]) -> bool:
+    """Whether reaching a leaf says already that the condition holds."""
+    values = settled.get(condition.key)
+    return condition.exact is not None and values is not None and values <= condition.exact
 
 
 def _prune(root: _Node, path: _Path, tests: tuple[_Test, ...], key: str) -> None:

@@ -18,7 +18,7 @@ from loops.definition.workflow import Workflow
 from loops.errors import DefinitionError, FilterError, TemplateError
 from loops.event import JsonValue
 from loops.expressions import Template, compile_template
-from loops.filters import Filter, compile_filter
+from loops.filters import NO_PROJECT, Filter, ProjectFilters, compile_filter
 
 _TEMPLATES = Kinds(
     "template",
@@ -67,8 +67,8 @@ def _render(compiled: Compiled, scope: Mapping[str, JsonValue]) -> JsonValue:
     return compiled
 
 
-def compile_workflow(workflow: Workflow) -> CompiledWorkflow:
-    """Compile a workflow that was parsed. Raises DefinitionError only if it was not."""
+def compile_workflow(workflow: Workflow, project: ProjectFilters = NO_PROJECT) -> CompiledWorkflow:
+    """Compile a workflow that was parsed for this project. Raises DefinitionError only if it was not."""
     findings = Findings()
     around = surroundings(workflow.variables, workflow.actions)
     inputs: dict[str, Mapping[str, Compiled]] = {}
@@ -76,7 +76,7 @@ def compile_workflow(workflow: Workflow) -> CompiledWorkflow:
         inputs[action.id] = compile_action(action, join("actions", index), around, findings)
     config = workflow.trigger.config
     trigger_path = join("actions", workflow.actions.index(workflow.trigger), "config")
-    compiled = compile_trigger(config, trigger_path, findings)
+    compiled = compile_trigger(config, trigger_path, findings, project)
     mask = compile_mask(workflow.trigger_masking, config, findings)
     if findings.faults:
         raise DefinitionError(findings.faults)
@@ -108,13 +108,21 @@ def compile_action(action: Action, path: str, around: Surroundings, findings: Fi
     return compile_inputs(schema, config.inputs, place, around, findings)
 
 
-def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | None:
+def compile_trigger(
+    config: Trigger, path: str, findings: Findings, project: ProjectFilters = NO_PROJECT
+) -> Filter | None:
     """What events are held against; None where none are, or where the filters are faulty."""
     filters = config.effective_filters()
     if filters is None:
         return None
+    if filters.get("filter_test_accounts") is True and not project.test_accounts:
+        findings.warn(
+            join(path, "filters", "filter_test_accounts"),
+            "holds nothing back: the project has no filters that tell test accounts",
+            "filter by a property, such as the person's email",
+        )
     try:
-        return compile_filter(filters, path=join(path, "filters"))
+        return compile_filter(filters, path=join(path, "filters"), project=project)
     except FilterError as error:
         findings.take(error.faults)
         return None
@@ -123,7 +131,7 @@ def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | 
 _TRIGGER: TypeAdapter[Trigger] = TypeAdapter(TriggerConfig)
 
 
-def listening_filter(config: Mapping[str, object]) -> Filter | None:
+def listening_filter(config: Mapping[str, object], project: ProjectFilters = NO_PROJECT) -> Filter | None:
     """What a stored trigger's config is held against events with; None where no event starts it.
 
     Compiles nothing else of the workflow, as an index of many thousand needs only this. Raises DefinitionError.
@@ -134,7 +142,7 @@ def listening_filter(config: Mapping[str, object]) -> Filter | None:
         raise DefinitionError.at(
             "trigger.config", f"is not what this release reads: {error.errors()[0]['msg']}"
         ) from error
-    return None if filters is None else compile_filter(filters, path="trigger.config.filters")
+    return None if filters is None else compile_filter(filters, path="trigger.config.filters", project=project)
 
 
 def compile_mask(masking: Masking | None, config: Trigger | None, findings: Findings) -> Template | None:

@@ -78,11 +78,12 @@ class Compared:
 
 def compared(stored: Mapping[str, Any]) -> Compared:
     """A stored comparison in words."""
-    actual = stored.get("actual")
+    actual, error = stored.get("actual"), stored.get("error")
+    found = "not set" if actual is None else shown(actual)
     return Compared(
         key=str(stored.get("key")),
         wanted=wanted_words(str(stored.get("operator")), stored.get("expected")),
-        found="not set" if actual is None else shown(actual),
+        found=f"filter error: {error}" if error else found,
         passed=stored.get("passed") is True,
     )
 
@@ -115,20 +116,38 @@ def trigger_words(definition: Mapping[str, Any]) -> TriggerWords:
 
 
 def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
-    events = _mappings(filters.get("events"))
+    events, actions = _mappings(filters.get("events")), _mappings(filters.get("actions"))
     names = [_SOURCES.get(str(event.get("id")), str(event.get("id"))) for event in events if event.get("id")]
-    properties = [*_mappings(filters.get("properties"))]
-    for event in events:
-        properties += _mappings(event.get("properties"))
+    names += [f"the action {action.get('name') or action.get('id')}" for action in actions]
+    common = filters.get("properties")
+    properties = _mappings([common] if isinstance(common, Mapping) else common)
+    for wanted in (*events, *actions):
+        own = wanted.get("properties")
+        properties += _mappings([own] if isinstance(own, Mapping) else own)
     kind = " or ".join(names) or "Any event"
     types = [one for one in properties if _names_types(one)]
     if len(types) == 1:
         kind = f"{kind}: {' or '.join(str(value) for value in each(types[0].get('value')))}"
         properties.remove(types[0])
-    conditions = tuple(
-        (str(one.get("key")), wanted_words(str(one.get("operator") or "exact"), one.get("value"))) for one in properties
-    )
-    return TriggerWords(kind, conditions)
+    conditions = [_condition_words(one) for one in properties]
+    if filters.get("filter_test_accounts") is True:
+        conditions.append(("test accounts", "left out"))
+    return TriggerWords(kind, tuple(conditions))
+
+
+def _condition_words(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """A property filter or a group of them: what is asked, and what is wanted."""
+    if "values" in entry:
+        inner = "; ".join(" ".join(_condition_words(one)) for one in _mappings(entry["values"]))
+        return "one of" if entry.get("type") == "OR" else "all of", f"({inner})"
+    key, kind = str(entry.get("key")), entry.get("type")
+    if kind == "hogql":
+        return key, "true"
+    if kind in ("person", "element"):
+        key = f"{kind}.{key}"
+    elif kind == "group":
+        key = f"group_{entry.get('group_type_index')}.{key}"
+    return key, wanted_words(str(entry.get("operator") or "exact"), entry.get("value"))
 
 
 def _names_types(filtered: Mapping[str, Any]) -> bool:
