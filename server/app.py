@@ -140,7 +140,7 @@ class Service:
         settings, clock = self.settings, self._wiring.clock
         reader: Reader = self._database.reader
         handoff = Handoff()
-        definitions = Definitions(self._programs.begin)
+        definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
             reader,

@@ -13,7 +13,9 @@ import sqlalchemy as sa
 
 from loops.definition import listening_filter
 from loops.errors import DefinitionError
+from loops.event import JsonValue
 from loops.runs.state import RunState
+from loops.store import projects
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.matcher import Index, Listener
@@ -34,8 +36,15 @@ class Broken:
 class Definitions:
     """The index and the epoch that it stands at. Used by one transaction at a time."""
 
-    def __init__(self, begin: Callable[[str, int, Callable[[], Mapping[str, Any]]], RunState]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[str, int, Callable[[], Mapping[str, Any]]], RunState],
+        writes: Callable[[str, int, Callable[[], Mapping[str, Any]]], tuple[str, ...]],
+    ) -> None:
+        """`begin` gives the first state of a run of a revision, `writes` what it may change outside; the last argument
+        of both reads the revision, if they do not know it."""
         self.index = Index()
+        self._writes = writes
         self.broken: dict[str, Broken] = {}
         self._epoch = 0
         self._begin = begin
@@ -46,8 +55,9 @@ class Definitions:
         epoch = store.definitions_epoch(connection)
         if epoch == self._epoch:
             return
+        test_accounts = TestAccounts(connection)
         for row in store.changed_since(connection, self._epoch):
-            self._take(row)
+            self._take(row, test_accounts)
         self._epoch = epoch
 
     def unheard(self, project_id: str, source: str, topics: Sequence[Topic]) -> int | None:
@@ -75,23 +85,20 @@ class Definitions:
 
     def initial_state(self, connection: sa.Connection, listener: Listener) -> RunState:
         """The state that a run of this listener's revision begins with."""
+        return self._begin(listener.key, listener.version, _reading(connection, listener))
 
-        def read() -> Mapping[str, Any]:
-            definition = store.revision(connection, listener.key, listener.version)
-            if definition is None:
-                raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
-            return definition
+    def writes(self, connection: sa.Connection, listener: Listener) -> tuple[str, ...]:
+        """What a run of this listener's revision may change outside, in words."""
+        return self._writes(listener.key, listener.version, _reading(connection, listener))
 
-        return self._begin(listener.key, listener.version, read)
-
-    def _take(self, row: WorkflowRow) -> None:
+    def _take(self, row: WorkflowRow, test_accounts: "TestAccounts") -> None:
         self.index.remove(row.id)
         self.broken.pop(row.id, None)
         self._names[row.id] = row.name
         if row.status != "active":
             return
         try:
-            listener = listener_of(row)
+            listener = listener_of(row, test_accounts)
         except DefinitionError as error:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
             log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
@@ -100,13 +107,37 @@ class Definitions:
             self.index.add(listener)
 
 
-def listener_of(row: WorkflowRow) -> Listener | None:
+class TestAccounts:
+    """The filters of projects that tell test accounts from others, each read once, when a trigger asks for them."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, Sequence[JsonValue]] = {}
+
+    def of(self, project_id: str) -> Sequence[JsonValue]:
+        """The property filters of this project."""
+        if project_id not in self._known:
+            self._known[project_id] = projects.test_account_filters(self._connection, project_id)
+        return self._known[project_id]
+
+
+def _reading(connection: sa.Connection, listener: Listener) -> Callable[[], Mapping[str, Any]]:
+    def read() -> Mapping[str, Any]:
+        definition = store.revision(connection, listener.key, listener.version)
+        if definition is None:
+            raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
+        return definition
+
+    return read
+
+
+def listener_of(row: WorkflowRow, test_accounts: TestAccounts) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
 
     Raises DefinitionError where the trigger's filter cannot be compiled.
     """
     config = _trigger_config(row.definition)
-    compiled = listening_filter(config)
+    compiled = listening_filter(config, test_accounts.of(row.project_id) if _asks_for_them(config) else ())
     if compiled is None:
         return None
     return Listener(
@@ -116,7 +147,14 @@ def listener_of(row: WorkflowRow) -> Listener | None:
         version=row.version,
         project_id=row.project_id,
         kind="event" if config["type"] == "event" else "internal-event",
+        allows_unverified=config.get("allow_unverified") is True,
     )
+
+
+def _asks_for_them(config: Mapping[str, Any]) -> bool:
+    filters = config.get("filters")
+    inside = filters.get("filter_test_accounts") if isinstance(filters, dict) else None
+    return bool(config.get("filter_test_accounts") or inside)
 
 
 def _trigger_config(definition: object) -> Mapping[str, Any]:

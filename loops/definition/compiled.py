@@ -1,10 +1,11 @@
 """A workflow with its filters and templates compiled, once for as long as it is used."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from loops.definition.effects import written_by
 from loops.definition.findings import Findings, join
 from loops.definition.inputs import FUNCTIONS, SOURCES
 from loops.definition.inputs.base import MASK_ROOTS
@@ -45,6 +46,11 @@ class CompiledWorkflow:
     def sources(self) -> frozenset[str]:
         """The sources whose events may start the workflow."""
         return self.workflow.trigger.config.sources
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """What its actions may change outside, in words; empty for a workflow that only reads and reports."""
+        return tuple(told for action in self.workflow.actions if (told := written_by(action)) is not None)
 
     def inputs(self, action_id: str) -> Mapping[str, Compiled]:
         """An action's inputs, defaults filled in, in the order in which they are to be rendered: a template, a
@@ -123,10 +129,11 @@ def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | 
 _TRIGGER: TypeAdapter[Trigger] = TypeAdapter(TriggerConfig)
 
 
-def listening_filter(config: Mapping[str, object]) -> Filter | None:
+def listening_filter(config: Mapping[str, object], test_accounts: Sequence[JsonValue] = ()) -> Filter | None:
     """What a stored trigger's config is held against events with; None where no event starts it.
 
-    Compiles nothing else of the workflow, as an index of many thousand needs only this. Raises DefinitionError.
+    `test_accounts` are the property filters of the project that a trigger may ask for. Compiles nothing else of the
+    workflow, as an index of many thousand needs only this. Raises DefinitionError.
     """
     try:
         filters = _TRIGGER.validate_python(config).effective_filters()
@@ -134,7 +141,9 @@ def listening_filter(config: Mapping[str, object]) -> Filter | None:
         raise DefinitionError.at(
             "trigger.config", f"is not what this release reads: {error.errors()[0]['msg']}"
         ) from error
-    return None if filters is None else compile_filter(filters, path="trigger.config.filters")
+    if filters is None:
+        return None
+    return compile_filter(filters, path="trigger.config.filters", test_accounts=test_accounts)
 
 
 def compile_mask(masking: Masking | None, config: Trigger | None, findings: Findings) -> Template | None:

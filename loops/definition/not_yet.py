@@ -10,10 +10,10 @@ from loops.definition.schema.actions import ActionShape, FunctionConfig, Trigger
 from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
-UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
+UNSTARTED_TRIGGERS = frozenset({"schedule", "manual", "webhook"})
 FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task", "template-slack", "template-email"})
 
-_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
+_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}, and event"
 
 
 def not_built(template_id: str) -> str:

@@ -6,7 +6,7 @@ Everything empty lets every event pass.
 
 import difflib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from loops.errors import Fault, FilterError
@@ -22,14 +22,25 @@ _PROPERTY_KEYS = ("key", "value", "operator", "type", "label")
 _SOURCES = ("internal-events", "events")
 
 
-def compile_filter(filters: Mapping[str, JsonValue], *, path: str = "filters") -> Filter:
-    """Compile a trigger's filters; raises FilterError with every fault and its path."""
+TEST_ACCOUNTS = "test_account_filters"
+
+
+def compile_filter(
+    filters: Mapping[str, JsonValue], *, path: str = "filters", test_accounts: Sequence[JsonValue] = ()
+) -> Filter:
+    """Compile a trigger's filters; raises FilterError with every fault and its path.
+
+    `test_accounts` are the project's own property filters, which hold besides where the filters say
+    `filter_test_accounts`.
+    """
     faults: list[Fault] = []
     if not isinstance(filters, Mapping):
         raise FilterError([Fault(path, f"must be an object, got {_kind(filters)}")])
     _check_keys(filters, _FILTER_KEYS, path, faults)
     _check_unsupported(filters, path, faults)
     predicates = _properties(filters.get("properties"), f"{path}.properties", faults)
+    if filters.get("filter_test_accounts"):
+        predicates += _properties([*test_accounts], TEST_ACCOUNTS, faults)
     wanted = _events(filters.get("events"), f"{path}.events", faults)
     if faults:
         raise FilterError(faults)
@@ -68,9 +79,9 @@ def _check_unsupported(filters: Mapping[str, JsonValue], path: str, faults: list
     if filters.get("actions"):
         hint = "name the events themselves in `events`, each with its own `properties`"
         faults.append(Fault(f"{path}.actions", "PostHog actions are not supported", hint))
-    if filters.get("filter_test_accounts"):
-        hint = "set it to false and filter by a property"
-        faults.append(Fault(f"{path}.filter_test_accounts", "test-account filters are not supported yet", hint))
+    flag = filters.get("filter_test_accounts")
+    if flag is not None and not isinstance(flag, bool):
+        faults.append(Fault(f"{path}.filter_test_accounts", f"must be true or false, got {_kind(flag)}"))
 
 
 def _events(entries: JsonValue, path: str, faults: list[Fault]) -> list[Alternative]:

@@ -30,6 +30,12 @@ class LoadedProgram:
     def __init__(self, compiled: CompiledWorkflow) -> None:
         self._compiled = compiled
         self._workflow = compiled.workflow
+        self._writes = compiled.writes
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """See CompiledWorkflow.writes."""
+        return self._writes
 
     def start(self) -> str:
         return self._workflow.trigger.id
@@ -76,8 +82,14 @@ class ProgramLoader:
 
     def begin(self, workflow_id: str, version: int, read: Callable[[], Mapping[str, Any]]) -> RunState:
         """The state of a new run of this revision, whose definition is read only if it is not known."""
-        program = self._known((workflow_id, version)) or self._program((workflow_id, version), read())
-        return begin(program)
+        return begin(self._asked((workflow_id, version), read))
+
+    def writes(self, workflow_id: str, version: int, read: Callable[[], Mapping[str, Any]]) -> tuple[str, ...]:
+        """What runs of this revision may change outside, in words; read likewise."""
+        return self._asked((workflow_id, version), read).writes
+
+    def _asked(self, revision: tuple[str, int], read: Callable[[], Mapping[str, Any]]) -> LoadedProgram:
+        return self._known(revision) or self._program(revision, read())
 
     def _known(self, revision: tuple[str, int]) -> LoadedProgram | None:
         with self._lock:  # runs are driven on the event loop, and begun on the writer's thread

@@ -1,7 +1,8 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts and the steps of runs after `keep_days`; the keys of deliveries,
-claims and the rows of runs after 90 days. Nothing goes that an open run still needs.
+claims, the rows of runs, and persons and groups that were not heard of again, after 90 days. Nothing goes that an open
+run still needs.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from loops.store.runs import OPEN
-from loops.store.tables import claims, deliveries, events, run_steps, runs
+from loops.store.tables import claims, deliveries, events, groups, persons, run_steps, runs
 
 KEY_DAYS = 90
 BATCH = 500
@@ -22,6 +23,9 @@ Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
+# With the instant at which they were seen: whoever is seen before he goes, stays.
+_PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
+_GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
@@ -38,9 +42,12 @@ class Old:
     runs: Keys = field(default_factory=list)
     deliveries: Keys = field(default_factory=list)
     claims: Keys = field(default_factory=list)
+    persons: Keys = field(default_factory=list)
+    groups: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any((self.bodies, self.events, self.steps, self.runs, self.deliveries, self.claims))
+        kept = (self.bodies, self.events, self.steps, self.runs, self.deliveries, self.claims)
+        return any((*kept, self.persons, self.groups))
 
 
 def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
@@ -59,6 +66,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         runs=batch(sa.select(runs.c.id).where(runs.c.finished_at < older, _OVER)),
         deliveries=batch(sa.select(deliveries.c.id).where(deliveries.c.received_at < older, _DEALT_WITH)),
         claims=batch(sa.select(*_CLAIM).where(claims.c.created_at < older)),
+        persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
+        groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
     )
 
 
@@ -72,6 +81,8 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (runs.delete().where(_among((runs.c.id,), old.runs)), old.runs),
         (deliveries.delete().where(_among((deliveries.c.id,), old.deliveries), _DEALT_WITH), old.deliveries),
         (claims.delete().where(_among(_CLAIM, old.claims)), old.claims),
+        (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
+        (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

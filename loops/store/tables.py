@@ -28,6 +28,7 @@ class Project(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     time_zone: str = "UTC"
+    test_account_filters: list[Any] | None = _json()
     created_at: datetime = _instant()
 
 
@@ -184,6 +185,29 @@ class Claim(SQLModel, table=True):
     created_at: datetime = _instant()
 
 
+class Person(SQLModel, table=True):
+    """What PostHog events said of a distinct id. `seen_at` is exact to a day."""
+
+    __tablename__ = "loops_persons"
+    project_id: str = Field(primary_key=True)
+    distinct_id: str = Field(primary_key=True)
+    properties: dict[str, Any] = _json(nullable=False)
+    created_at: datetime = _instant()
+    seen_at: datetime = Field(default=None, sa_type=Instant, nullable=False, index=True)
+
+
+class Group(SQLModel, table=True):
+    """What PostHog events said of a group, such as a company. `seen_at` is exact to a day."""
+
+    __tablename__ = "loops_groups"
+    project_id: str = Field(primary_key=True)
+    type: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    properties: dict[str, Any] = _json(nullable=False)
+    created_at: datetime = _instant()
+    seen_at: datetime = Field(default=None, sa_type=Instant, nullable=False, index=True)
+
+
 class Run(SQLModel, table=True):
     """One execution of one revision for one event.
 
@@ -325,6 +349,8 @@ revisions = _core(Revision)
 deliveries = _core(Delivery)
 events = _core(Event)
 claims = _core(Claim)
+persons = _core(Person)
+groups = _core(Group)
 runs = _core(Run)
 run_steps = _core(RunStep)
 leases = _core(Lease)

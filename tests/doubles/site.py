@@ -313,7 +313,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         book=ConnectionBook(database.reader, box),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
-        definitions=Definitions(lambda _workflow, _version, _definition: RunState(None)),
+        definitions=Definitions(lambda _workflow, _version, _definition: RunState(None), lambda *_revision: ()),
         workflows=Workflows(database.writer, database.reader, clock),
         runs=RunControl(database.writer, database.reader, engine, clock),
         metrics=Metrics(),
