@@ -65,13 +65,14 @@ class ConnectionBook:
 
         Raises StoreBusy where it cannot be looked for.
         """
+        wanted = _digest(key)  # how long the look-up takes tells nothing of the keys
         if time.monotonic() - self._checked > _CHECK_SECONDS:
             await self._check()
-        keyed = self._by_key.get(kind)
-        if keyed is None:
-            keyed = await self._load_keys(kind)
-        # By digest: how long the look-up takes tells nothing of the keys.
-        return keyed.get(_digest(key))
+        found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        if found is None:  # it may have been made just now
+            await self._check()
+            found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        return found
 
     async def _load_keys(self, kind: str) -> dict[bytes, OpenConnection]:
         before = self._epoch

@@ -286,16 +286,15 @@ def _distinct_id(value: JsonValue, path: str) -> str:
 
 
 def _uuid(value: JsonValue, path: str) -> str | None:
+    """As a UUID, also where another text stands in for one; None where there is none."""
     if value is None or value == "":
         return None
+    if not isinstance(value, str):
+        raise PayloadMalformed(f"{path} must be a text", hint="leave it out, or send a UUID")
     try:
-        return str(uuid.UUID(value)) if isinstance(value, str) else _no_uuid(path)
+        return str(uuid.UUID(value))
     except ValueError:
-        return _no_uuid(path)
-
-
-def _no_uuid(path: str) -> str:
-    raise PayloadMalformed(f"{path} is no UUID", hint="leave it out, or send one")
+        return str(uuid.uuid5(_NAMESPACE, f"uuid:{value}"))
 
 
 def _timestamp(value: JsonValue) -> datetime | None:
