@@ -243,10 +243,11 @@ def _webhook_secret(text: str) -> str:
             key = base64.b64decode(text.removeprefix(_STANDARD), validate=True)
         except binascii.Error as error:
             raise RequestError(
-                f"begins with {_STANDARD} and is no base64 behind it", hint="copy it whole from the destination"
+                "begins as a signing secret does and is no base64 behind that",
+                hint="copy it whole from the destination",
             ) from error
         if not key:
-            raise RequestError(f"holds nothing behind {_STANDARD}", hint="copy it whole from the destination")
+            raise RequestError("is the beginning of a signing secret alone", hint="copy it whole from the destination")
     return text
 
 

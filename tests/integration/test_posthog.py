@@ -56,7 +56,10 @@ async def loop_on(api: Api, event: str | None = "signed_up", step: dict[str, Any
     return str((await api.post("workflows", document))["id"])
 
 
-def said(event: str = "signed_up", who: str = "ada", **more: Any) -> dict[str, Any]:
+def said(event: str = "signed_up", who: str = "ada", change: Any = None, **more: Any) -> dict[str, Any]:
+    """An event; `change` is what is to be set of its person."""
+    if change is not None:
+        more["$set"] = change
     return {"event": event, "distinct_id": who, "uuid": str(uuid.uuid4()), "properties": {}, **more}
 
 
@@ -417,12 +420,10 @@ async def test_an_unsigned_webhook_is_taken_and_is_not_verified_where_no_secret_
 # Who may start what
 
 
-TASK = {"type": "function", "config": {"template_id": "template-posthog-create-task"}}
-
-
 def task(**inputs: Any) -> dict[str, Any]:
     given = {"prompt": "Look into it.", **inputs}
-    return {**TASK, "config": {**TASK["config"], "inputs": {key: {"value": value} for key, value in given.items()}}}
+    filled = {key: {"value": value} for key, value in given.items()}
+    return {"type": "function", "config": {"template_id": "template-posthog-create-task", "inputs": filled}}
 
 
 @pytest.mark.parametrize(
@@ -484,8 +485,8 @@ async def test_what_one_event_says_of_its_person_and_group_later_ones_are_told(a
 
 async def test_a_person_is_remembered_also_where_no_loop_listens(api: Api) -> None:
     key = await capturing(api)
-    await capture(api, key, said("$set", **{"$set": {"a": 1}}), said("$set", **{"$set": {"b": 2}}))
-    await capture(api, key, said("$set", **{"$set": {"a": 3}, "$set_once": {"b": 4, "c": 5}}))
+    await capture(api, key, said("$set", change={"a": 1}), said("$set", change={"b": 2}))
+    await capture(api, key, said("$set", change={"a": 3}, properties={"$set_once": {"b": 4, "c": 5}}))
     (row,) = await eventually(lambda: stored(api, persons), lambda rows: rows[0]["properties"].get("c"))
     assert row["properties"] == {"a": 3, "b": 2, "c": 5}
 
@@ -495,8 +496,8 @@ async def test_many_captures_at_once_lose_nothing_that_they_say_of_one_person(ap
 
     async def one(number: int) -> None:
         batch = [
-            said("$set", **{"$set": {f"n{number}": number}}),
-            said("$set", who=f"other {number}", **{"$set": {"a": 1}}),
+            said("$set", change={f"n{number}": number}),
+            said("$set", who=f"other {number}", change={"a": 1}),
         ]
         await post(api, "/batch/", json.dumps({"api_key": key, "batch": batch}).encode())
 
@@ -510,7 +511,7 @@ async def test_many_captures_at_once_lose_nothing_that_they_say_of_one_person(ap
 async def test_whoever_is_seen_again_is_known_to_have_been(api: Api) -> None:
     key = await capturing(api)
     await loop_on(api)
-    await capture(api, key, said(**{"$set": {"a": 1}}))
+    await capture(api, key, said(change={"a": 1}))
     long_ago = api.service.services.clock.now() - 2 * SEEN_AGAIN
     await api.service.services.writer.run(
         lambda connection: connection.execute(

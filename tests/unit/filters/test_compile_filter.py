@@ -129,7 +129,7 @@ def test_every_fault_is_told_with_its_path_and_what_mends_it() -> None:
         {
             "source": "person-updates",
             "actions": [{"id": "1"}],
-            "filter_test_accounts": True,
+            "filter_test_accounts": "yes",
             "propertys": [],
             "events": [{"type": "actions", "id": "a"}, {"name": "a"}, {"id": " "}, "a", {"id": 3}],
             "properties": [{"value": "x"}, {"key": "q", "operater": "exact", "value": "x"}],
@@ -152,6 +152,28 @@ def test_every_fault_is_told_with_its_path_and_what_mends_it() -> None:
     assert "did you mean properties?" in told["trigger.filters.propertys"]
     assert "did you mean operator?" in told["trigger.filters.properties[1].operater"]
     assert "null for every event" in told["trigger.filters.events[1]"]
+
+
+TEST_ACCOUNTS: list[Any] = [{"key": "host", "value": "localhost", "operator": "is_not", "type": "event"}]
+
+
+@pytest.mark.parametrize(("flag", "local", "other"), [(True, False, True), (False, True, True), (None, True, True)])
+def test_the_filters_of_test_accounts_hold_where_they_are_asked_for(
+    flag: bool | None, local: bool, other: bool
+) -> None:
+    compiled = compile_filter({"filter_test_accounts": flag}, test_accounts=TEST_ACCOUNTS)
+    assert compiled.matches(event(properties={"host": "localhost"})) is local
+    assert compiled.matches(event(properties={"host": "widgets.example"})) is other
+
+
+def test_test_accounts_without_filters_of_the_project_change_nothing() -> None:
+    assert compile_filter({"filter_test_accounts": True}).predicates == ()
+
+
+def test_a_fault_in_the_filters_of_test_accounts_has_their_path() -> None:
+    with pytest.raises(FilterError) as caught:
+        compile_filter({"filter_test_accounts": True}, test_accounts=[{"key": "a", "operator": "nope"}])
+    assert [fault.path for fault in caught.value.faults] == ["test_account_filters[0].operator"]
 
 
 def test_faults_in_an_events_own_properties_have_its_path() -> None:

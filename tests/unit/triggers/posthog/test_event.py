@@ -228,7 +228,7 @@ def test_what_changes_nobody_says_where_it_stands_in_the_index() -> None:
 
 
 def test_what_unpacks_to_many_times_its_size_is_not_kept_decoded() -> None:
-    value = {"batch": [event()]}
+    value: Any = {"batch": [event()]}
     assert SOURCE.captured(value, 100, 800).parsed
     assert SOURCE.captured(value, 100, 801).parsed is None
 

@@ -19,7 +19,7 @@ from triggers.source import Arrival, Ignored, Incoming
 
 CAPTURES = [fixture("capture__batch"), fixture("capture__browser_event"), [fixture("capture__browser_event")]]
 WEBHOOKS = [fixture("webhook__pageview"), fixture("webhook__2024"), fixture("webhook__own_template")]
-ODD = [
+ODD: list[Any] = [
     None, True, 0, -1, 2**70, 1.5e300, "", " ", "x" * 5000, "\0", "\ud800", "$scheduled", [], {}, [[]], [None],
     {"$set": []}, {"": {}}, [{}] * 3,
 ]  # fmt: skip
