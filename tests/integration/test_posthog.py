@@ -23,6 +23,7 @@ from loops.store import connections
 from loops.store.people import SEEN_AGAIN
 from loops.store.tables import deliveries, events, groups, persons
 from tests.integration.serving import Api, eventually, fresh_project, workflow
+from tests.unit.triggers.posthog.test_mutations import CAPTURES, WEBHOOKS, mutated
 
 CORPUS = Path(__file__).parents[3] / "shared" / "data" / "posthog"
 RAW = sorted(CORPUS.glob("raw/*.headers.json"))
@@ -552,6 +553,31 @@ async def test_the_filters_of_test_accounts_are_checked_when_they_are_set(api: A
     good = [{"key": "a", "value": "b", "operator": "is_not", "type": "event"}]
     assert (await api.call("PUT", "test-account-filters", {"filters": good}))[0] == 200
     assert await api.get("test-account-filters") == {"filters": good}
+
+
+# Whatever is sent
+
+
+async def test_no_change_of_a_body_is_a_fault_of_ours(api: Api) -> None:
+    hook, key = await connected(api, webhook_secret="a shared secret"), await capturing(api)
+    await loop_on(api, None)
+    told: set[int] = set()
+    for seed in range(150):
+        body = mutated(CAPTURES[seed % len(CAPTURES)], seed)
+        if isinstance(body, dict) and "batch" in body:
+            body["api_key"] = key
+        raw = json.dumps(body).encode()
+        status, answer, _ = await post(api, "/batch/?token=" + key, gzip.compress(raw) if seed % 2 else raw)
+        told.add(status)
+        assert status == 200 or (answer["error"]["message"] and status in {400, 401}), answer
+        raw = json.dumps(mutated(WEBHOOKS[seed % len(WEBHOOKS)], seed)).encode()
+        status, answer, _ = await post(api, hook, raw, Authorization="a shared secret")
+        assert status in {200, 202, 400}, answer
+    assert told == {200, 400, 401}
+    await eventually(
+        lambda: api.get("deliveries", limit=200),
+        lambda listed: all(one["status"] not in {"accepted", "quarantined"} for one in listed["items"]),
+    )
 
 
 # Cases that PostHog's tests pin

@@ -67,12 +67,14 @@ def from_webhook(body: JsonValue) -> Fact:
     name = told if isinstance(told, str) else event.get("event", event.get("name") if event is told else None)
     person = _person(body.get("person"))
     distinct_id = _distinct_id(event.get("distinct_id"), "event.distinct_id")
-    properties = event.get("properties")
+    properties = dict(_object(event["properties"], "event.properties")) if "properties" in event else _rest(body)
+    if event.get("elements_chain"):  # where captures have it
+        properties.setdefault("$elements_chain", event["elements_chain"])
     return Fact(
         name=_name(name, "event.event") if name is not None else UNNAMED,
         uuid=_uuid(event.get("uuid"), "event.uuid"),
         distinct_id=distinct_id or (person.id if person else "") or "unknown",
-        properties=dict(_object(properties, "event.properties") if "properties" in event else _rest(body)),
+        properties=properties,
         timestamp=_timestamp(event.get("timestamp")),
         url=_text(event.get("url")),
         person=person,

@@ -79,6 +79,16 @@ def test_groups_of_the_body_are_kept() -> None:
     assert dict(found.groups) == {"company": groups["company"]}
 
 
+def test_the_clicked_elements_stand_among_the_properties_as_captures_have_them() -> None:
+    chain = 'button.pay:text="Pay"'
+    (found,) = parsed(
+        {"event": {"event": "$autocapture", "distinct_id": "a", "elements_chain": chain, "properties": {}}}
+    )
+    assert dict(found.properties) == {"$elements_chain": chain}
+    (found,) = parsed(fixture("webhook__pageview"))
+    assert "$elements_chain" not in found.properties
+
+
 def test_only_a_connection_with_a_secret_makes_verified_events() -> None:
     body = packed({"event": {"event": "x", "distinct_id": "a"}})
     assert not SOURCE.receive(Incoming({}, body), {"api_key": "phc_1"}).verified
