@@ -168,7 +168,7 @@ class Service:
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
         handoff = Handoff()
-        definitions = Definitions(self._programs.begin)
+        definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
             reader,

@@ -47,6 +47,7 @@ PURE = (
     "triggers/masking.py",
     "triggers/brakes.py",
     "triggers/github/*.py",
+    "triggers/posthog/*.py",
     "triggers/json_body.py",
     "triggers/properties.py",
     "triggers/storable.py",

@@ -7,23 +7,23 @@ the next event in every process. A definition that cannot be compiled any more i
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from loops.definition import listening_filter
 from loops.errors import DefinitionError
-from loops.expressions.moments import zone_named
 from loops.filters import NO_PROJECT, ProjectFilters
+from loops.projects import project_filters
 from loops.runs.state import RunState
-from loops.store import projects as projects_store
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.matcher import Index, Listener
 from triggers.source import Topic
 
 log = logging.getLogger("loops.definitions")
+
+ReadRevision: TypeAlias = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,15 @@ class Broken:
 class Definitions:
     """The index and the epoch that it stands at. Used by one transaction at a time."""
 
-    def __init__(self, begin: Callable[[str, int, Callable[[], Mapping[str, Any]]], RunState]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[str, int, ProjectFilters, ReadRevision], RunState],
+        writes: Callable[[str, int, ProjectFilters, ReadRevision], tuple[str, ...]],
+    ) -> None:
+        """`begin` gives the first state of a run of a revision, `writes` what it may change outside; the last argument
+        of both reads the revision, if they do not know it."""
         self.index = Index()
+        self._writes = writes
         self.broken: dict[str, Broken] = {}
         self._epoch = 0
         self._begin = begin
@@ -51,6 +58,7 @@ class Definitions:
         epoch = store.definitions_epoch(connection)
         if epoch == self._epoch:
             return
+        self._projects.clear()  # a project's own filters count as a change of its workflows
         for row in store.changed_since(connection, self._epoch):
             self._take(connection, row)
         self._epoch = epoch
@@ -81,14 +89,18 @@ class Definitions:
 
     def initial_state(self, connection: sa.Connection, listener: Listener) -> RunState:
         """The state that a run of this listener's revision begins with."""
+        project = self._project(connection, listener.project_id)
+        return self._begin(listener.key, listener.version, project, _reading(connection, listener))
 
-        def read() -> Mapping[str, Any]:
-            definition = store.revision(connection, listener.key, listener.version)
-            if definition is None:
-                raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
-            return definition
+    def writes(self, connection: sa.Connection, listener: Listener) -> tuple[str, ...]:
+        """What a run of this listener's revision may change outside, in words."""
+        project = self._project(connection, listener.project_id)
+        return self._writes(listener.key, listener.version, project, _reading(connection, listener))
 
-        return self._begin(listener.key, listener.version, read)
+    def _project(self, connection: sa.Connection, project_id: str) -> ProjectFilters:
+        if project_id not in self._projects:
+            self._projects[project_id] = project_filters(connection, project_id)
+        return self._projects[project_id]
 
     def _take(self, connection: sa.Connection, row: WorkflowRow) -> None:
         self.index.remove(row.id)
@@ -97,9 +109,7 @@ class Definitions:
         if row.status != "active":
             return
         try:
-            if row.project_id not in self._projects:
-                self._projects[row.project_id] = project_filters(connection, row.project_id)
-            listener = listener_of(row, self._projects[row.project_id])
+            listener = listener_of(row, self._project(connection, row.project_id))
         except DefinitionError as error:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
             log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
@@ -108,11 +118,14 @@ class Definitions:
             self.index.add(listener)
 
 
-def project_filters(connection: sa.Connection, project_id: str, at: datetime | None = None) -> ProjectFilters:
-    """What the project gives to its filters. `at` is the moment that relative dates are counted from, instead of that
-    at which an event is matched. Raises DefinitionError for a time zone that is none."""
-    zone = zone_named(projects_store.time_zone(connection, project_id))
-    return ProjectFilters(time_zone=zone) if at is None else ProjectFilters(time_zone=zone, now=lambda: at)
+def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
+    def read() -> Mapping[str, Any]:
+        definition = store.revision(connection, listener.key, listener.version)
+        if definition is None:
+            raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
+        return definition
+
+    return read
 
 
 def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
@@ -131,6 +144,7 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         version=row.version,
         project_id=row.project_id,
         kind="event" if config["type"] == "event" else "internal-event",
+        allows_unverified=config.get("allow_unverified") is True,
     )
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,10 @@ from loops.store.runs import NewRun
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
 from triggers.matcher import Listener
+from triggers.people import remembered
+from triggers.posthog.event import SOURCE as POSTHOG
+from triggers.repeats import reason as came_before
+from triggers.repeats import repeats
 from triggers.source import Ignored, Source
 from triggers.storable import storable_text
 from triggers.verdict import Verdict
@@ -190,7 +194,10 @@ class Dispatcher:
         self, connection: sa.Connection, due: Due, delivery: Delivery, parsed: object, outcome: BatchOutcome
     ) -> Settled:
         source = self._sources[due.source]
-        events = source.parse(delivery, parsed, self._config(connection, due.connection_id))
+        settings = self._config(connection, due.connection_id)
+        events = source.parse(delivery, parsed, settings)
+        if not isinstance(events, Ignored) and due.source == POSTHOG:
+            events = self._of_people(connection, due, events, settings)
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
         started, near = 0, 0
@@ -204,6 +211,17 @@ class Dispatcher:
         if started:
             return Settled(due.id, "dispatched", "", started)
         return Settled(due.id, "ignored", f"no loop started; {near} came near" if near else "no loop listens for it", 0)
+
+    def _of_people(
+        self, connection: sa.Connection, due: Due, events: list[Event], settings: Mapping[str, Any]
+    ) -> list[Event] | Ignored:
+        """The events with their persons and groups, without those that another delivery has brought."""
+        came = repeats(connection, due.project_id, due.id, events)
+        new = [event for event in events if event.uuid not in came]
+        if not new:
+            return Ignored(came_before(next(iter(came.values()))) if came else "it holds no event")
+        with connection.begin_nested():
+            return remembered(connection, due.project_id, new, settings, self._clock.now())
 
     def _config(self, connection: sa.Connection, connection_id: int) -> Mapping[str, Any]:
         if connection_id not in self._configs:
@@ -241,8 +259,13 @@ class Dispatcher:
             return verdict("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
         try:
             state = self._definitions.initial_state(connection, listener)
+            writes = (
+                () if event.verified or listener.allows_unverified else self._definitions.writes(connection, listener)
+            )
         except DefinitionError as error:  # this loop's alone: others that want the event start
             return verdict("definition", f"its stored definition cannot run: {error.message}")
+        if writes:
+            return verdict("unverified", unverified_reason(writes))
         if event.claim is not None:
             first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             if first is not None:
@@ -280,6 +303,14 @@ class Dispatcher:
             body=pack(event_json(event)) if body else None,
         )
         store.put_event(connection, row, self._clock.now())
+
+
+def unverified_reason(writes: Sequence[str]) -> str:
+    """Why an event that anybody may have sent does not start a loop that may change something."""
+    return (
+        "nobody proved to have sent the event (it came unsigned, or with a public key), and the loop may write: "
+        f"{'; '.join(writes)}; allow_unverified in its trigger lets such events start it"
+    )
 
 
 def _own_output(listener: Listener) -> Verdict:

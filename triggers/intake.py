@@ -55,7 +55,10 @@ class Intake:
 
         The answer comes after the commit: from then on the delivery is not lost, whatever happens to this process.
         """
-        arrival = source.receive(incoming, connection.secrets)
+        return await self.accept(source, connection, incoming, source.receive(incoming, connection.secrets))
+
+    async def accept(self, source: Source, connection: Connection, incoming: Incoming, arrival: Arrival) -> Answer:
+        """Store what the source has received already, and answer; raises StoreBusy when it could not be stored."""
         headers = _kept_headers(source, incoming)
         row = self._row(source, connection, incoming, arrival, headers)
         if arrival.ignored is not None or row.unheard is not None:

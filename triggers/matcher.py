@@ -36,7 +36,8 @@ _COMPARED_AS_IS = frozenset({str, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One enabled workflow's trigger. `key` is the workflow's id, `since` the epoch of definitions it counts from."""
+    """One enabled workflow's trigger. `key` is the workflow's id, `since` the epoch of definitions it counts from;
+    with `allows_unverified` events of unknown senders start it whatever it does."""
 
     key: str
     filter: Filter
@@ -44,6 +45,7 @@ class Listener:
     version: int
     project_id: str
     kind: TriggerKind
+    allows_unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The connections that receiving needs on every request: opened once, kept until any of them changes."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -7,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from loops.connections.secrets import SecretBox
-from loops.errors import NotFound, StoreBusy
+from loops.errors import NotFound, StoreBusy, StoreError
 from loops.ports import Reader
 from loops.store import connections as store
+from loops.store.connections import ConnectionRow
 
 log = logging.getLogger("loops.connections")
 
@@ -39,6 +41,7 @@ class ConnectionBook:
         self._opened = opened
         self._box = box
         self._known: dict[int, OpenConnection] = {}
+        self._by_key: dict[str, dict[bytes, OpenConnection]] = {}
         self._epoch = -1
         self._checked = 0.0
 
@@ -57,6 +60,35 @@ class ConnectionBook:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
         return found
 
+    async def by_api_key(self, kind: str, key: str) -> OpenConnection | None:
+        """The connection of this kind with this `api_key`, the oldest where several have it; None where none has.
+
+        Raises StoreBusy where it cannot be looked for.
+        """
+        wanted = _digest(key)  # how long the look-up takes tells nothing of the keys
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            await self._check()
+        found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        if found is None:  # it may have been made just now
+            await self._check()
+            found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        return found
+
+    async def _load_keys(self, kind: str) -> dict[bytes, OpenConnection]:
+        before = self._epoch
+        keyed: dict[bytes, OpenConnection] = {}
+        for row in await self._reader.read(lambda connection: store.of_kind(connection, kind)):
+            try:
+                opened = self._open(row)
+            except StoreError as error:
+                log.warning("connection cannot be opened", extra={"connection": row.id, "reason": error.message})
+                continue
+            if "api_key" in opened.secrets:
+                keyed.setdefault(_digest(opened.secrets["api_key"]), opened)
+        if self._epoch == before:
+            self._by_key[kind] = keyed
+        return keyed
+
     async def _check(self) -> None:
         self._checked = time.monotonic()
         try:
@@ -66,6 +98,7 @@ class ConnectionBook:
             return
         if epoch != self._epoch:
             self._known.clear()
+            self._by_key.clear()
             self._epoch = epoch
 
     async def _load(self, connection_id: int) -> OpenConnection | None:
@@ -73,9 +106,16 @@ class ConnectionBook:
         row = await self._reader.read(lambda connection: store.get(connection, connection_id))
         if row is None:
             return None
-        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
-        self._opened(secrets.values())
-        opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+        opened = self._open(row)
         if self._epoch == before:  # else it was read before a change that this process has seen since
             self._known[row.id] = opened
         return opened
+
+    def _open(self, row: ConnectionRow) -> OpenConnection:
+        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
+        self._opened(secrets.values())
+        return OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from loops.definition.effects import written_by
 from loops.definition.findings import Findings, join
 from loops.definition.inputs import FUNCTIONS, SOURCES
 from loops.definition.inputs.base import MASK_ROOTS
@@ -45,6 +46,11 @@ class CompiledWorkflow:
     def sources(self) -> frozenset[str]:
         """The sources whose events may start the workflow."""
         return self.workflow.trigger.config.sources
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """What its actions may change outside, in words; empty for a workflow that only reads and reports."""
+        return tuple(told for action in self.workflow.actions if (told := written_by(action)) is not None)
 
     def inputs(self, action_id: str) -> Mapping[str, Compiled]:
         """An action's inputs, defaults filled in, in the order in which they are to be rendered: a template, a
@@ -115,11 +121,12 @@ def compile_trigger(
     filters = config.effective_filters()
     if filters is None:
         return None
-    if filters.get("filter_test_accounts") is True and not project.test_accounts:
+    # A file that is checked by itself belongs to no project yet.
+    if filters.get("filter_test_accounts") is True and project is not NO_PROJECT and not project.test_accounts:
         findings.warn(
             join(path, "filters", "filter_test_accounts"),
             "holds nothing back: the project has no filters that tell test accounts",
-            "filter by a property, such as the person's email",
+            "set them with PUT /api/projects/{project}/test-account-filters, or filter by a property",
         )
     try:
         return compile_filter(filters, path=join(path, "filters"), project=project)

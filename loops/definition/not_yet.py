@@ -10,7 +10,7 @@ from loops.definition.schema.actions import ActionShape, FunctionConfig, Trigger
 from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
-UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
+UNSTARTED_TRIGGERS = frozenset({"schedule", "manual", "webhook"})
 INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     "template-posthog-create-task": {
         "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
@@ -20,7 +20,7 @@ INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
+_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}, and event"
 
 
 def not_built(template_id: str) -> str:

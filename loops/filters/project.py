@@ -32,4 +32,4 @@ class ProjectFilters:
 
 
 NO_PROJECT = ProjectFilters()
-"""A project in UTC that has stored nothing for filters."""
+"""For what belongs to no project, or not yet: UTC, and nothing else that filters could name."""

@@ -1,8 +1,9 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes and the rows of runs and messages after 90 days. Nothing goes
-that an open run still needs, no message that is not at rest, and no note that is open.
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, and persons and groups that
+were not heard of again, after 90 days. Nothing goes that an open run still needs, no message that is not at rest, and
+no note that is open.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.store.people_tables import groups, persons
 from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
 from loops.store.task_tables import notes, task_rounds, tasks
@@ -25,6 +27,9 @@ _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
+# With the instant at which they were seen: whoever is seen before he goes, stays.
+_PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
+_GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -49,6 +54,8 @@ class Old:
     rounds: Keys = field(default_factory=list)
     tasks: Keys = field(default_factory=list)
     notes: Keys = field(default_factory=list)
+    persons: Keys = field(default_factory=list)
+    groups: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -77,6 +84,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         rounds=batch(worked.where(tasks.c.finished_at < old)),
         tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS)),
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
+        persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
+        groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
     )
 
 
@@ -95,6 +104,8 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (task_rounds.delete().where(_among(_ROUND, old.rounds)), old.rounds),
         (tasks.delete().where(_among((tasks.c.id,), old.tasks)), old.tasks),
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
+        (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
+        (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -15,6 +15,7 @@ _STAGES = {
     "filters": "stopped by its filters",
     "enabled": "enabled too late",
     "own_output": "own output",
+    "unverified": "not verified",
     "claim": "same fact again",
     "mask": "masked",
     "rate_limit": "over its rate limit",

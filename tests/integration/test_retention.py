@@ -14,6 +14,7 @@ from loops.store import outbox as outbox_store
 from loops.store import retention
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
+from loops.store.people_tables import groups, persons
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
 from loops.store.task_tables import notes, task_rounds, tasks
 from notify.enqueue import Outbox
@@ -302,3 +303,35 @@ async def test_a_message_whose_text_is_gone_is_not_sent_again(database):
     again = Outbox(Still())
     with pytest.raises(Conflict, match="no longer kept"):
         await database.writer.run(lambda connection: again.send_again(connection, "default", message_id))
+
+
+async def test_persons_and_groups_go_when_nobody_heard_of_them_for_ninety_days(
+    database: Database, client: EngineClient
+) -> None:
+    def put(connection: sa.Connection) -> None:
+        for name, seen in (("old", ago(91)), ("young", ago(89))):
+            row = {"project_id": "default", "properties": {}, "created_at": ago(400), "seen_at": seen}
+            connection.execute(persons.insert().values(distinct_id=name, **row))
+            connection.execute(groups.insert().values(type="company", key=name, **row))
+
+    await database.writer.run(put)
+    await retain_once(database.writer, database.reader, client, Still(), KEEP_DAYS)
+    left = await database.reader.read(
+        lambda connection: (
+            [row.distinct_id for row in connection.execute(sa.select(persons))],
+            [row.key for row in connection.execute(sa.select(groups))],
+        )
+    )
+    assert left == (["young"], ["young"])
+
+
+async def test_a_person_who_is_heard_of_before_he_goes_stays(database: Database) -> None:
+    def put(connection: sa.Connection) -> None:
+        row = {"project_id": "default", "properties": {}, "created_at": ago(400), "seen_at": ago(91)}
+        connection.execute(persons.insert().values(distinct_id="ada", **row))
+
+    await database.writer.run(put)
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    await database.writer.run(lambda connection: connection.execute(persons.update().values(seen_at=NOW)))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 0
+    assert await database.reader.read(lambda connection: len(connection.execute(sa.select(persons)).all())) == 1

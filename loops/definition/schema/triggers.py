@@ -115,6 +115,7 @@ class EventTrigger(_Filtered):
 
     type: Literal["event"]
     filter_test_accounts: bool | None = None
+    allow_unverified: bool | None = None
 
     def inspect(self, path: str, findings: Findings) -> None:
         super().inspect(path, findings)

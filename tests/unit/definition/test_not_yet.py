@@ -30,7 +30,7 @@ def test_a_workflow_that_this_release_carries_out_has_no_warning():
     assert told(with_action(WORKING)) == {}
 
 
-@pytest.mark.parametrize("trigger", ["event", "schedule", "manual", "webhook"])
+@pytest.mark.parametrize("trigger", ["schedule", "manual", "webhook"])
 def test_a_trigger_that_nothing_starts_is_a_warning(trigger):
     assert told(with_action(WORKING, trigger)) == {
         "actions[0].config.type": "nothing starts a workflow of this trigger type in this release yet"

@@ -103,9 +103,10 @@ def test_groups_of_and_name_what_a_loop_listens_to_and_groups_of_or_do_not():
 def test_test_accounts_that_the_project_does_not_know_are_a_warning_and_known_ones_are_filtered():
     document = loop("event")
     document["actions"][0]["config"]["filters"]["filter_test_accounts"] = True
-    (warning,) = warned(parsed(document))
+    (warning,) = warned(parse_workflow(document, ProjectFilters()))
     assert warning.path == "actions[0].config.filters.filter_test_accounts"
     assert "holds nothing back" in warning.message
+    assert warned(parsed(document)) == [], "a file that is checked by itself belongs to no project"
 
     project = ProjectFilters(test_accounts=[{"key": "$host", "operator": "is_not", "value": "localhost"}])
     workflow = parse_workflow(document, project)
