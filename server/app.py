@@ -26,6 +26,7 @@ from loops.agent.guards import Limits
 from loops.agent.models.choice import Models
 from loops.agent.models.scripts import SCRIPTS
 from loops.agent.prices import Price
+from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
@@ -77,6 +78,7 @@ class Wiring:
     clock: Clock = field(default_factory=SystemClock)
     steps: Callable[[Mapping[str, Step]], Mapping[str, Step]] = field(default=lambda steps: steps)
     models: Callable[[Models], Models] = field(default=lambda models: models)
+    tools: tuple[Tool, ...] = ()
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
     routes: tuple[web.AbstractRouteDef, ...] = ()
@@ -219,6 +221,7 @@ class Service:
             mask=self._log_secrets.mask,
             link=lambda run_id: f"{self.url}/runs/{run_id}",
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
+            tools=self._wiring.tools,
         )
 
     async def _start_engine(self) -> None:
