@@ -96,7 +96,7 @@ class Service:
     ) -> None:
         """`log_secrets` is told every secret that is opened, so that no log line shows it."""
         self.settings = settings
-        self._log_secrets = log_secrets or LogSecrets()
+        self._log_secrets = log_secrets or LogSecrets(settings.secret_values)
         self.role = role
         self.url = settings.public_url
         self.address = ""
