@@ -36,7 +36,7 @@ async def service(module_database_url: str, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("guard", GUARDS)
-async def test_ag_01_and_10_a_guard_fails_the_run_and_its_partial_result_is_told_once(service, guard):
+async def test_ag_01_ag_10_a_guard_fails_the_run_and_its_partial_result_is_told_once(service, guard):
     trap = TRAPS[guard]
     flow = await service.create(telling(f"failing-{guard}"))
     run_id = await service.started(flow.id, issue(f"acme/failing-{guard}"))
