@@ -180,7 +180,7 @@ def model(text: str, _base: Path) -> str:
     """`provider:name`. Which providers there are is not known here."""
     if not _MODEL.fullmatch(text):
         raise SettingError(
-            f"{shown(text)} does not name a model", "provider:name, as anthropic:claude-sonnet-4-5 or ollama:llama3"
+            f"{shown(text)} does not name a model", "provider:name, as anthropic:claude-sonnet-5 or ollama:llama3"
         )
     return text
 

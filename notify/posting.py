@@ -99,11 +99,14 @@ def unconnected(connection: sa.Connection, target: Target, project_id: str) -> U
     if wanted is None:
         return Unconnected(f"the step names no {name} connection", mend)
     found = connections.get(connection, wanted)
+    if found is not None and found.project_id == project_id and found.kind == kind:
+        return None
+    if not connections.listed(connection, project_id, kind):
+        mend = f"make one with: loops integrations create {kind} --name …, and put its id into {_INPUTS[kind]}"
+        return Unconnected(f"this project has no {name} connection, so it is shown here alone", mend)
     if found is None or found.project_id != project_id:
         return Unconnected(f"this project has no connection {wanted}", mend)
-    if found.kind != kind:
-        return Unconnected(f"connection {wanted} ({found.name}) is of kind {found.kind}, not {kind}", mend)
-    return None
+    return Unconnected(f"connection {wanted} ({found.name}) is of kind {found.kind}, not {kind}", mend)
 
 
 class WakingRuns:

@@ -26,6 +26,7 @@ from loops.agent.guards import Limits
 from loops.agent.models.choice import Models
 from loops.agent.models.scripts import SCRIPTS
 from loops.agent.prices import Price
+from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
@@ -79,6 +80,7 @@ class Wiring:
     steps: Callable[[Mapping[str, Step]], Mapping[str, Step]] = field(default=lambda steps: steps)
     models: Callable[[Models], Models] = field(default=lambda models: models)
     notifiers: Callable[[Notifiers], Notifiers] = field(default=lambda notifiers: notifiers)
+    tools: tuple[Tool, ...] = ()
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
     routes: tuple[web.AbstractRouteDef, ...] = ()
@@ -96,7 +98,7 @@ class Service:
     ) -> None:
         """`log_secrets` is told every secret that is opened, so that no log line shows it."""
         self.settings = settings
-        self._log_secrets = log_secrets or LogSecrets()
+        self._log_secrets = log_secrets or LogSecrets(settings.secret_values)
         self.role = role
         self.url = settings.public_url
         self.address = ""
@@ -222,6 +224,7 @@ class Service:
             mask=self._log_secrets.mask,
             link=lambda run_id: f"{self.url}/runs/{run_id}",
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
+            tools=self._wiring.tools,
         )
 
     async def _start_engine(self) -> None:

@@ -3,10 +3,10 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import psycopg
@@ -32,6 +32,23 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Reports travel between the processes of a run, which lone surrogates in a log or message would break off."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list() | tuple():
+            return [_sendable(item) for item in value]
+        case dict():
+            return {_sendable(key): _sendable(item) for key, item in value.items()}
+    return value
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
@@ -18,7 +18,9 @@ from loops.agent.loop import Agent
 from loops.agent.model import ModelSettings
 from loops.agent.models.choice import Models
 from loops.agent.result import AgentResult
+from loops.agent.sanitise import sanitised, sanitised_value
 from loops.agent.tools import Resources, toolbox
+from loops.agent.tools.tool import Tool
 from loops.agent.transcript import Round, Transcript
 from loops.errors import LoopsError, RunFenced, StoreBusy
 from loops.packed import unpack
@@ -28,7 +30,7 @@ from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
 from loops.tasks.ending import end_of, end_task
-from loops.tasks.journal import StoredJournal
+from loops.tasks.journal import StoredJournal, masked
 from loops.tasks.notes import StoredNotes
 from loops.tasks.result import task_result
 
@@ -55,7 +57,8 @@ def _as_it_is(text: str) -> str:
 
 
 class TaskWorker:
-    """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run."""
+    """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run, and
+    `tools` are given to every agent beside those of its task."""
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class TaskWorker:
         mask: Callable[[str], str] = _as_it_is,
         link: Callable[[str], str] = lambda _run_id: "",
         over: Callable[[str], None] = lambda _ending: None,
+        tools: Sequence[Tool] = (),
     ) -> None:
         self._writer = writer
         self._reader = reader
@@ -78,6 +82,7 @@ class TaskWorker:
         self._limits = limits or WorkLimits()
         self._mask = mask
         self._link = link
+        self._tools = tools
         self._over = over
         self._aborts: dict[str, Abort] = {}
         self._driving: set[asyncio.Task[Any]] = set()
@@ -150,10 +155,11 @@ class TaskWorker:
             await self._name_model(claimed.id, owner, opened.name)
             event = unpack(claimed.event)
             notes = StoredNotes(self._writer, self._reader, self._clock, claimed)
+            resources = Resources(event, notes if notes.subject else None)
             agent = Agent(
                 claimed.id,
                 opened.model,
-                toolbox(Resources(event, notes if notes.subject else None), fields=request.get("fields")),
+                toolbox(resources, fields=request.get("fields"), more=self._tools),
                 StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds),
                 self._clock,
                 self._limits.agent,
@@ -169,9 +175,10 @@ class TaskWorker:
         await persist(self._writer, lambda connection: store.name_model(connection, task_id, owner, model, now))
 
     def _ended(self, claimed: ClaimedTask, came: AgentResult) -> TaskEnd:
-        link = self._link(claimed.run_id)
-        message, reason = self._mask(came.message), self._mask(came.reason)
-        result = task_result(came.ending, reason, message, came.output, link=link)
+        # Sanitised first: a secret that hidden letters part is whole only then.
+        message, reason = self._mask(sanitised(came.message)), self._mask(sanitised(came.reason))
+        output = masked({name: sanitised_value(value) for name, value in came.output.items()}, self._mask)
+        result = task_result(came.ending, reason, message, output, link=self._link(claimed.run_id))
         cost = None if came.cost is None else float(came.cost)
         return end_of(claimed.id, result, came.rounds, came.usage.input, came.usage.output, cost)
 

@@ -11,9 +11,10 @@ from aiohttp import web
 
 from loops.errors import RequestError
 from loops.runs.state import OVER
-from loops.store import run_queries, task_queries
+from loops.store import outbox, run_queries, task_queries
 from loops.store import tasks as task_store
 from loops.store import workflows as workflows_store
+from loops.store.outbox import OutboxRow
 from loops.store.task_queries import NOTHING, Spent
 from server.pages.addresses import path_of, wanted_id
 from server.pages.inert import Shown, shown_value
@@ -55,6 +56,7 @@ class _Read:
     run: Mapping[str, Any]
     steps: Sequence[StepShown]
     spent: Spent | None
+    messages: Sequence[OutboxRow]
 
 
 async def show_run(visit: Visit) -> web.Response:
@@ -96,6 +98,7 @@ async def run_page(
         status,
         run=run,
         steps=read.steps,
+        messages=read.messages,
         variables=_value(run["state"].get("variables")),
         took=run_took(run, now),
         spent=_spent_words(read.spent, run["cost"]),
@@ -135,7 +138,7 @@ def _read(connection: sa.Connection, project: str, run_id: str, now: datetime, s
     known = {step.id for step in steps}
     steps += [_bare(name, name, "", tasks[name][0].status) for name in tasks if name not in known]
     steps = [replace(step, tasks=tuple(tasks.get(step.id, ()))) for step in steps]
-    return _Read(run, steps, _sum(tasks))
+    return _Read(run, steps, _sum(tasks), outbox.listed(connection, project, run_id=run_id))
 
 
 def _tasks(

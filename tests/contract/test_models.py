@@ -73,18 +73,18 @@ async def test_usage_counts_all_input_and_says_what_came_from_the_cache(opened):
     assert reply.finish == "stop"
 
 
-async def test_a_reply_cut_at_the_output_limit_says_so_with_half_a_call(opened):
+async def test_ag_04_a_reply_cut_at_the_output_limit_says_so_with_half_a_call(opened):
     model, _ = await opened(Answer("", [("look", '{"at": "x')], cut=True))
     reply, _ = await ask(model)
     assert (reply.finish, reply.calls[0].arguments) == ("length", '{"at": "x')
 
 
-async def test_a_stream_that_ends_cleanly_but_early_is_a_network_error(opened):
+async def test_ag_18_a_stream_that_ends_cleanly_but_early_is_a_network_error(opened):
     model, _ = await opened(Answer("Half of the ans", breaks_off=True))
     assert (await failure(model)).kind == "network"
 
 
-async def test_an_early_end_is_tried_again_and_never_taken_for_an_answer(opened):
+async def test_ag_18_an_early_end_is_tried_again_and_never_taken_for_an_answer(opened):
     done = Answer("", [("finalize", '{"final_message": "Whole."}')])
     model, server = await opened(Answer("Half of the ans", breaks_off=True), done)
     result = await run(agent(model))
@@ -114,13 +114,6 @@ async def test_a_refusal_says_what_another_try_would_come_to(opened, protocol, s
     assert (error.kind, error.status, len(server.requests)) == (expected, status, 1)
     assert message in error.message
     assert "key-1" not in error.message
-
-
-async def test_an_exhausted_quota_is_no_rate_limit(opened, protocol):
-    if protocol == "anthropic":
-        pytest.skip("Anthropic tells it as an invalid request")
-    model, _ = await opened(Answer(status=429, body=refusal(protocol, "insufficient_quota", "you have no credit")))
-    assert (await failure(model)).kind == "quota"
 
 
 async def test_a_conversation_that_does_not_fit_is_told_apart(opened, protocol):
@@ -156,7 +149,7 @@ async def test_a_server_that_is_not_there_is_a_network_error(protocol):
         assert (await failure(model)).kind == "network"
 
 
-async def test_a_cancelled_request_is_closed_towards_the_server(opened):
+async def test_ag_12_a_cancelled_request_is_closed_towards_the_server(opened):
     model, server = await opened(Answer("Thinking about", hangs=True))
     abort = Abort()
     working = asyncio.ensure_future(run(agent(model), abort=abort))
@@ -164,7 +157,7 @@ async def test_a_cancelled_request_is_closed_towards_the_server(opened):
     abort.ask()
     result = await asyncio.wait_for(working, 5)
     assert (result.ending, result.message) == ("cancelled", "")
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 1)
 
 
 async def test_a_forced_finalize_names_the_tool_and_keeps_the_others(opened, protocol):

@@ -17,7 +17,8 @@ Protocol = Literal["openai", "anthropic"]
 class Answer:
     """One answer. `arguments` are sent as they are, in two pieces. `status` other than 200 fails with `body`.
 
-    `hangs` stops after the text until the client goes; `breaks_off` ends the stream without saying why.
+    `hangs` stops after the text until the client goes; `breaks_off` ends the stream without saying why, `drops` does
+    so by losing the connection. `fails` is an error that comes inside the stream, in place of its end.
     """
 
     text: str = ""
@@ -32,6 +33,13 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs: bool = False
     breaks_off: bool = False
+    drops: bool = False
+    fails: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether what belongs behind the text is sent."""
+        return not (self.hangs or self.breaks_off or self.drops or self.fails)
 
 
 class ModelServer:
@@ -66,6 +74,9 @@ class ModelServer:
             for line in speak(answer):
                 await response.write(line)
             self.begun.set()
+            if answer.drops and request.transport is not None:
+                request.transport.abort()
+                return response
             if answer.hangs:
                 await asyncio.sleep(60)
         except (asyncio.CancelledError, ConnectionResetError):
@@ -101,8 +112,8 @@ def _openai(answer: Answer) -> list[bytes]:
 
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [chunk({"content": piece}) for piece in _halves(answer.text)]
-    if answer.hangs or answer.breaks_off:
-        return [_event(one) for one in chunks]
+    if not answer.has_end:
+        return [_event(one) for one in [*chunks, *([answer.fails] if answer.fails else [])]]
     for index, (name, arguments) in enumerate(answer.calls):
         opening = {"index": index, "id": f"call_{index}", "type": "function"}
         chunks.append(chunk({"tool_calls": [{**opening, "function": {"name": name, "arguments": ""}}]}))
@@ -138,20 +149,21 @@ def _anthropic(answer: Answer) -> list[bytes]:
     if answer.text:
         deltas = [{"type": "text_delta", "text": piece} for piece in _halves(answer.text)]
         blocks.append(({"type": "text", "text": ""}, deltas))
-    if not (answer.hangs or answer.breaks_off):
+    if answer.has_end:
         for index, (name, arguments) in enumerate(answer.calls):
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in _halves(arguments)]
             blocks.append(({"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}, deltas))
     for index, (block, deltas) in enumerate(blocks):
         events.append({"type": "content_block_start", "index": index, "content_block": block})
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
-        if not (answer.hangs or answer.breaks_off):
+        if answer.has_end:
             events.append({"type": "content_block_stop", "index": index})
-    if not (answer.hangs or answer.breaks_off):
+    if answer.has_end:
         stop = "max_tokens" if answer.cut else "tool_use" if answer.calls else "end_turn"
         delta = {"stop_reason": stop, "stop_sequence": None}
         events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.output}})
         events.append({"type": "message_stop"})
+    events += [answer.fails] if answer.fails else []
     return [_event(one, one["type"]) for one in events]
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from loops.errors import Conflict, NotFound, RunFenced
 from loops.runs.state import Finish, Park, RunState
+from loops.store import outbox
 from loops.store import runs as store
 from loops.store.runs import StepRow
 from loops.store.tables import revisions, run_steps
@@ -247,7 +248,7 @@ async def test_a_step_that_continues_on_error_leaves_its_error_and_goes_on(servi
     ]
 
 
-async def test_a_template_without_its_part_fails_the_step_and_says_what_there_is(service):
+async def test_without_a_slack_connection_the_message_is_shown_on_the_page_and_the_run_goes_on(service):
     slack = {
         "template_id": "template-slack",
         "inputs": {"slack_workspace": {"value": 1}, "channel": {"value": "C1"}, "text": {"value": "hello"}},
@@ -255,11 +256,11 @@ async def test_a_template_without_its_part_fails_the_step_and_says_what_there_is
     action = {"id": "tell", "name": "Tell", "type": "function", "config": slack}
     flow = await service.create(workflow("tells", action, repository="acme/tells"))
     run_id = await service.started(flow.id, issue("acme/tells"))
-    run = await service.until(run_id, "failed")
-    assert run["reason"].startswith("tell: template-slack is not built in this release")
-    (row,) = await service.steps(run_id)
-    assert row["error"]["code"] == "step.unavailable"
-    assert "template-log" in row["error"]["hint"]
+    await service.until(run_id, "completed")
+    row, _exit = await service.steps(run_id)
+    (message,) = await service.read(lambda connection: outbox.listed(connection, "default", run_id=run_id))
+    assert (row["result"]["status"], message.status) == ("shown", "shown")
+    assert message.reason == "this project has no Slack connection, so it is shown here alone"
 
 
 async def test_variables_that_do_not_fit_fail_the_step_that_would_set_them(service):

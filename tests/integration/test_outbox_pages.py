@@ -254,3 +254,12 @@ async def test_the_outbox_of_another_project_is_not_shown(site: Site) -> None:
     assert "No message yet" in (await read(site, "/outbox")).text
     assert (await site.get(f"/outbox/{message_id}")).status == 404
     assert (await site.post(f"/outbox/{message_id}/resend")).status == 404
+
+
+async def test_the_page_of_a_run_leads_to_its_messages(site: Site) -> None:
+    run_id = await site.run(await site.workflow())
+    message_id = await stored(site.services.writer, site.clock.now(), run_id=run_id)
+    await site.sign_in()
+    page = await read(site, f"/runs/{run_id}")
+    assert f"/outbox/{message_id}" in page.links()
+    assert "slack pending" in page.text

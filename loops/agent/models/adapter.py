@@ -27,6 +27,7 @@ from loops.agent.transcript import Message, Reply, Usage
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
 _LONGEST_MESSAGE = 500
+_MEND_KEY = "the key that LOOPS_MODEL_API_KEY holds is not taken"
 _OVERFLOW = re.compile(r"context.{0,12}(length|window|size)|prompt is too long|too many tokens", re.IGNORECASE)
 
 # The first that fits: pydantic-ai's classes overlap, since one error is both its category and its HTTP status.
@@ -132,7 +133,10 @@ class ProviderModel:
         words = str(error)[:_LONGEST_MESSAGE]
         status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
         retry_after = error.retry_after if isinstance(error, foreign.ModelAPIError) else None
-        return ModelError(self.name, _kind(error, status), words, status=status, retry_after=retry_after)
+        kind = _kind(error, status)
+        if kind == "auth":
+            words = f"{words}; {_MEND_KEY}"
+        return ModelError(self.name, kind, words, status=status, retry_after=retry_after)
 
 
 def _kind(error: Exception, status: int | None) -> FaultKind:

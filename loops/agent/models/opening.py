@@ -39,7 +39,7 @@ def model_access(choice: str, api_key: SecretText | None, base_url: str | None =
         hint = "give the base_url of its OpenAI-compatible API"
         raise ConfigError([Fault("model", f"where {provider!r} is reached is not known", hint)])
     if api_key is None and base_url is None:
-        raise ConfigError([Fault("model", f"{provider!r} needs an API key", "set one in the model's connection")])
+        raise ConfigError([Fault("model", f"{provider!r} needs an API key", "set LOOPS_MODEL_API_KEY")])
     return ModelAccess(provider, model, api_key, base_url)
 
 

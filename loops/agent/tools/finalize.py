@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from loops.agent.model import ToolSpec
+from loops.agent.sanitise import sanitised
 from loops.agent.tools.tool import Arguments, CallContext, Effect, ToolError, fitting, schema_of
 from loops.event import JsonValue
 
@@ -69,10 +70,10 @@ class Finalize:
         plain = fitting(_Plain, given)
         message, reason = plain.final_message.strip(), plain.reason.strip()
         if plain.outcome == "noop":
-            if not reason:
+            if _is_blank(reason):
                 raise ToolError("FINALIZE_NO_REASON", "noop needs a reason", "say in `reason` why nothing was to do")
             return Final(message or reason, "noop", reason, self._valid_part(arguments.get("output")))
-        if not message:
+        if _is_blank(message):
             raise ToolError("FINALIZE_EMPTY", "final_message is empty", "write the report into final_message")
         return Final(message, "done", reason, self._checked(arguments.get("output")))
 
@@ -99,6 +100,11 @@ class Finalize:
     def _valid_part(self, output: object) -> dict[str, JsonValue]:
         given = output if isinstance(output, dict) else {}
         return {name: given[name] for name, kind in self.fields.items() if name in given and _fits(given[name], kind)}
+
+
+def _is_blank(text: str) -> bool:
+    """Whether a reader sees nothing of it."""
+    return not sanitised(text).strip()
 
 
 def _fault(given: Mapping[str, object], name: str, kind: FieldType) -> str:

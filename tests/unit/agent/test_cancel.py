@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -13,12 +14,18 @@ from tests.unit.agent.test_loop import code_of, is_valid
 from tests.unit.agent.working import NotingTool, agent, call, ends, run, says
 
 
-async def soon(abort: Abort, seconds: float = 0.03) -> None:
-    await asyncio.sleep(seconds)
+async def once(holds: Callable[[], object]) -> None:
+    """Wait until it holds."""
+    while not holds():  # noqa: ASYNC110 - what is waited for tells nobody
+        await asyncio.sleep(0.005)
+
+
+async def asked(abort: Abort, holds: Callable[[], object]) -> None:
+    await once(holds)
     abort.ask()
 
 
-async def test_a_cancel_before_the_first_round_asks_no_model():
+async def test_ag_16_a_cancel_before_the_first_round_asks_no_model():
     abort = Abort()
     abort.ask()
     model = ScriptedModel([ends()])
@@ -26,17 +33,18 @@ async def test_a_cancel_before_the_first_round_asks_no_model():
     assert (result.ending, result.message, model.seen) == ("cancelled", "", [])
 
 
-async def test_a_cancel_stops_the_request_and_injects_nothing():
+async def test_ag_16_a_cancel_stops_the_request_and_injects_nothing():
     abort, journal = Abort(), MemoryJournal()
-    script = [says("A thought.", call("look")), says("Never said.", pause=30)]
-    working = agent(script, [NotingTool("look")], journal=journal)
-    result, _ = await asyncio.wait_for(asyncio.gather(run(working, abort=abort), soon(abort)), 2)
+    model = ScriptedModel([says("A thought.", call("look")), says("Never said.", pause=30)])
+    working = agent(model, [NotingTool("look")], journal=journal)
+    asking = asked(abort, lambda: len(model.seen) == 2)
+    result, _ = await asyncio.wait_for(asyncio.gather(run(working, abort=abort), asking), 5)
     assert (result.ending, result.message, result.fallback) == ("cancelled", "", False)
     assert [one.reply.finish for one in journal.rounds.values()] == ["tool_calls", "cancelled"]
     assert is_valid(result.transcript.messages())
 
 
-async def test_a_cancel_stops_tools_and_every_call_keeps_a_result():
+async def test_ag_12_a_cancel_stops_tools_and_every_call_keeps_a_result():
     abort = Abort()
     tools = [
         NotingTool("quick"),
@@ -50,7 +58,10 @@ async def test_a_cancel_stops_tools_and_every_call_keeps_a_result():
     ):
         abort = Abort()
         script = [says("", *map(call, calls)), ends()]
-        result, _ = await asyncio.wait_for(asyncio.gather(run(agent(script, tools), abort=abort), soon(abort)), 2)
+        quick, stopped = tools[0], tools[1 if "slow" in calls else 2]
+        quick.order.clear()
+        asking = asked(abort, lambda quick=quick, stopped=stopped: len(quick.order) == 2 and stopped.keys)
+        result, _ = await asyncio.wait_for(asyncio.gather(run(agent(script, tools), abort=abort), asking), 5)
         assert result.ending == "cancelled"
         assert [one.code for one in result.transcript.rounds[0].results] == codes
         assert is_valid(result.transcript.messages())
@@ -74,7 +85,7 @@ async def test_a_stopping_process_takes_the_work_with_it_and_journals_no_half_ro
     journal = MemoryJournal()
     slow = NotingTool("slow", pause=30)
     task = asyncio.ensure_future(run(agent([says("", call("slow")), ends()], [slow], journal=journal)))
-    await asyncio.sleep(0.03)
+    await once(lambda: slow.keys)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -67,7 +67,7 @@ async def test_calls_behind_an_accepted_finalize_are_not_executed():
     assert code_of(result.transcript.rounds[0].results[1].text) == "NOT_RUN"
 
 
-async def test_an_agent_that_has_nothing_to_do_says_why():
+async def test_ag_11_an_agent_that_has_nothing_to_do_says_why():
     reasoned = says("", call("finalize", {"outcome": "noop", "reason": "The issue is closed."}))
     result = await run(agent([says("", call("finalize", {"outcome": "noop"})), reasoned]))
     assert (result.ending, result.reason, result.message) == ("noop", "The issue is closed.", "The issue is closed.")
@@ -103,7 +103,7 @@ async def test_at_the_round_limit_finalize_is_forced_and_its_result_counts():
     assert model.seen[3][1] == model.seen[0][1], "the tools stay, so that the provider's cache holds"
 
 
-async def test_a_model_that_never_finalizes_fails_at_the_round_limit_with_its_last_text():
+async def test_ag_01_a_model_that_never_finalizes_fails_at_the_round_limit_with_its_last_text():
     look = NotingTool("look")
     script = [says(f"Looking {n}.", call("look", {"at": n})) for n in range(4)]
     result = await run(agent(script, [look], limits=Limits(max_rounds=3)))
@@ -113,7 +113,7 @@ async def test_a_model_that_never_finalizes_fails_at_the_round_limit_with_its_la
     assert is_valid(result.transcript.messages())
 
 
-async def test_three_rounds_without_a_tool_call_end_with_the_last_text():
+async def test_ag_16_three_rounds_without_a_tool_call_end_with_the_last_text():
     result = await run(agent([says("One."), says("Two."), says("Three."), says("Four.")]))
     assert (result.ending, result.message, result.fallback) == ("no_tool", "Four.", True)
     assert result.rounds == 4
@@ -161,7 +161,7 @@ async def test_within_the_reserve_of_the_wall_clock_finalize_is_forced():
     assert (result.ending, result.guard, result.message) == ("done", "timeout", "As far as I got.")
 
 
-async def test_behind_the_wall_clock_nothing_is_asked_for_any_more():
+async def test_ag_16_behind_the_wall_clock_nothing_is_asked_for_any_more():
     clock = StepClock()
 
     def slow(_messages, _tools):
@@ -172,7 +172,7 @@ async def test_behind_the_wall_clock_nothing_is_asked_for_any_more():
     assert (result.ending, result.message, result.rounds) == ("timeout", "Took too long.", 1)
 
 
-async def test_a_reply_that_is_cut_short_by_content_filter_or_error_is_no_success():
+async def test_ag_02_a_reply_that_is_cut_short_by_content_filter_or_error_is_no_success():
     for finish in ("filtered", "error"):
         result = await run(agent([says("Half", finish=finish)]))
         assert (result.ending, result.fallback) == ("provider_error", True)
@@ -233,7 +233,7 @@ async def test_the_cost_of_a_task_is_unknown_when_one_round_has_no_price():
         ("[" * 100_000, "BAD_JSON"),
     ],
 )
-async def test_arguments_that_do_not_fit_come_back_to_the_model_as_a_structured_error(arguments, code):
+async def test_ag_05_arguments_that_do_not_fit_come_back_to_the_model_as_a_structured_error(arguments, code):
     from loops.agent.notes import MemoryNotes
     from loops.agent.tools import Resources
 
@@ -253,7 +253,7 @@ async def test_an_object_written_into_a_string_is_taken_out_of_it():
     assert json.loads(result.transcript.rounds[0].results[0].text)["result"] == {"at": 1}
 
 
-async def test_a_call_cut_at_the_output_limit_is_never_executed_and_asked_for_a_bounded_number_of_times():
+async def test_ag_04_a_call_cut_at_the_output_limit_is_never_executed_and_asked_for_a_bounded_number_of_times():
     write = NotingTool("write", effect="write")
     cut = says("Writing.", call("write", '{"text": "half'), finish="length")
     model = ScriptedModel([cut] * 10)
@@ -264,7 +264,7 @@ async def test_a_call_cut_at_the_output_limit_is_never_executed_and_asked_for_a_
     assert "cut at the output limit" in model.seen[1][0][-1].text
 
 
-async def test_a_complete_looking_call_of_a_cut_reply_is_not_executed_either():
+async def test_ag_04_a_complete_looking_call_of_a_cut_reply_is_not_executed_either():
     write = NotingTool("write", effect="write")
     result = await run(agent([says("", call("write", '{"text": "ha"}'), finish="length"), ends()], [write]))
     assert (result.ending, write.keys) == ("done", [])
@@ -276,7 +276,7 @@ async def test_unknown_tools_are_answered_with_the_ones_that_exist():
     assert (error["code"], error["hint"]) == ("UNKNOWN_TOOL", "tools: finalize, look")
 
 
-async def test_finalize_that_is_never_valid_ends_typed_with_what_there_is_of_it():
+async def test_ag_10_finalize_that_is_never_valid_ends_typed_with_what_there_is_of_it():
     half = ends("A report.", output={"severity": "low"})
     result = await run(agent([half] * 5, fields={"severity": "string", "count": "number"}))
     assert (result.ending, result.rounds) == ("invalid_output", 3)
@@ -339,7 +339,7 @@ async def test_a_fence_is_never_swallowed():
             )
 
 
-async def test_a_large_result_is_cut_with_a_marker_and_the_task_goes_on():
+async def test_ag_08_a_large_result_is_cut_with_a_marker_and_the_task_goes_on():
     result = await run(agent([says("", call("look")), ends()], [NotingTool("look", lambda _: "x" * 1_000_000)]))
     text = result.transcript.rounds[0].results[0].text
     assert len(text) < 16_200
