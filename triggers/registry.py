@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from triggers.github import GitHubSource
+from triggers.slack import SlackSource
 from triggers.source import Source
 
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "github": GitHubSource(),
+        "slack": SlackSource(),
     }
 )

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
+
 from loops.connections.secrets import SecretBox
-from loops.errors import NotFound, StoreBusy
+from loops.errors import NotFound, StoreBusy, StoreError
 from loops.ports import Reader
 from loops.store import connections as store
+from loops.store.connections import ConnectionRow
 
 log = logging.getLogger("loops.connections")
 
@@ -57,6 +60,23 @@ class ConnectionBook:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
         return found
 
+    async def changed(self, kind: str, since: int) -> tuple[int, list[OpenConnection]] | None:
+        """Every connection of the kind that can be opened, with the epoch of this state; None while that is `since`.
+
+        Raises StoreBusy.
+        """
+        found = await self._reader.read(lambda connection: _of_kind(connection, kind, since))
+        if found is None:
+            return None
+        epoch, rows = found
+        opened = []
+        for row in rows:
+            try:
+                opened.append(self._open(row))
+            except StoreError as error:
+                log.warning("a connection cannot be opened: %s", error.message, extra={"connection": row.id})
+        return epoch, opened
+
     async def _check(self) -> None:
         self._checked = time.monotonic()
         try:
@@ -73,9 +93,17 @@ class ConnectionBook:
         row = await self._reader.read(lambda connection: store.get(connection, connection_id))
         if row is None:
             return None
-        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
-        self._opened(secrets.values())
-        opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+        opened = self._open(row)
         if self._epoch == before:  # else it was read before a change that this process has seen since
             self._known[row.id] = opened
         return opened
+
+    def _open(self, row: ConnectionRow) -> OpenConnection:
+        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
+        self._opened(secrets.values())
+        return OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+
+
+def _of_kind(connection: sa.Connection, kind: str, since: int) -> tuple[int, list[ConnectionRow]] | None:
+    epoch = store.epoch(connection)
+    return None if epoch == since else (epoch, store.of_kind(connection, kind))
