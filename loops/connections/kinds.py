@@ -178,15 +178,6 @@ def _slack_token(prefix: str, other: str) -> Callable[[str], str]:
     return check
 
 
-def _slack_id(*letters: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if not (text.isascii() and text.isalnum() and text.startswith(letters)):
-            raise RequestError("is no id of Slack's", hint=f"letters and digits that begin with {' or '.join(letters)}")
-        return text
-
-    return check
-
-
 def _host(text: str) -> str:
     if not _HOST.fullmatch(text):
         raise RequestError("is no host", hint="a name or an address alone, without port")
@@ -271,10 +262,10 @@ KINDS: Mapping[str, Kind] = {
                 Setting("app_token", secret=True, check=_slack_token("xapp-", "xoxb-")),
                 Setting("api_base_url", check=_base_address),
                 # Learned from Slack with the bot token; own messages and their addresses are known by them.
-                Setting("team_id", check=_slack_id("T", "E")),
-                Setting("app_id", check=_slack_id("A")),
-                Setting("bot_id", check=_slack_id("B")),
-                Setting("user_id", check=_slack_id("U", "W")),
+                Setting("team_id", check=_token),
+                Setting("app_id", check=_token),
+                Setting("bot_id", check=_token),
+                Setting("user_id", check=_token),
                 Setting("workspace_url", check=_base_address),
             ),
             _slack,

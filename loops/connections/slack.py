@@ -34,14 +34,14 @@ SCOPES: Mapping[str, str] = MappingProxyType(
 )
 """What each scope of the bot token is for."""
 
-_TOKEN = "copy the present token from the app's settings; after a change of its scopes the app must be installed anew"
+_ANEW = "copy the present token from the app's settings; after a change of its scopes the app must be installed anew"
 _MENDS: Mapping[str, str] = MappingProxyType(
     {
-        "invalid_auth": _TOKEN,
-        "not_authed": _TOKEN,
-        "account_inactive": _TOKEN,
-        "token_revoked": _TOKEN,
-        "token_expired": _TOKEN,
+        "invalid_auth": _ANEW,
+        "not_authed": _ANEW,
+        "account_inactive": _ANEW,
+        "token_revoked": _ANEW,
+        "token_expired": _ANEW,
         "not_allowed_token_type": "bot_token begins with xoxb-, app_token with xapp-",
         "missing_scope": "an app_token needs the scope connections:write; make a new one with it",
         "forbidden_scope": "an app_token needs the scope connections:write; make a new one with it",
@@ -49,7 +49,6 @@ _MENDS: Mapping[str, str] = MappingProxyType(
         "ratelimited": "it is tried again later",
     }
 )
-_SWITCHED_OFF = frozenset({"internal_error", "forbidden_team", "access_denied"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +141,12 @@ def _refused(method: str, error: SlackApiError) -> ExternalError:
     if not code:
         message = f"what answers {method} is no API of Slack's: status {status}"
         return ExternalError("Slack", message, status=status, hint="check api_base_url")
-    message, hint = f"{method} is refused: {code}", _MENDS.get(code, "")
+    message = f"{method} is refused: {code}"
     if isinstance(told, dict) and told.get("needed"):
         message += f", needed {told['needed']}, provided {told.get('provided') or 'none'}"
-    if code in _SWITCHED_OFF and method == "apps.connections.open":
-        hint = "switch on Socket Mode in the app's settings"
     wait = next((value for name, value in response.headers.items() if name.lower() == "retry-after"), "")
     after = float(wait) if wait.isascii() and wait.isdigit() else None
-    return ExternalError("Slack", message, status=status, retry_after=after, hint=hint)
+    return ExternalError("Slack", message, status=status, retry_after=after, hint=_MENDS.get(code, ""))
 
 
 def _text(told: Mapping[str, Any], key: str) -> str:

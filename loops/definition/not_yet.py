@@ -3,8 +3,6 @@
 An entry goes when what it names is built.
 """
 
-from collections.abc import Mapping
-
 from loops.definition.findings import Findings, join
 from loops.definition.schema.actions import ActionShape, FunctionConfig, TriggerAction
 from loops.definition.schema.parts import Masking
@@ -13,7 +11,7 @@ from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
 FUNCTIONS_TO_COME = frozenset({"template-posthog-create-task", "template-slack", "template-email"})
 
-_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
+_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT} or {SLACK_EVENT}"
 
 
 def not_built(template_id: str) -> str:
@@ -40,15 +38,6 @@ def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:
         findings.warn(
             join(path, "type"), "nothing starts a workflow of this trigger type in this release yet", _WHAT_STARTS
         )
-        return
-    events = (trigger.effective_filters() or {}).get("events")
-    for index, event in enumerate(events if isinstance(events, list) else ()):
-        if isinstance(event, Mapping) and event.get("id") == SLACK_EVENT:
-            findings.warn(
-                join(path, "filters", "events", index, "id"),
-                f"nothing sends {SLACK_EVENT} in this release yet, so it starts nothing",
-                _WHAT_STARTS,
-            )
 
 
 def warn_of_masking(masking: Masking | None, trigger: Trigger | None, findings: Findings) -> None:

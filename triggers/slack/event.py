@@ -84,9 +84,7 @@ def _claim(delivery: Delivery, payload: Object) -> str:
     return f"slack:{team(payload)}:{channel}:{ts}"
 
 
-def _flat(
-    delivery: Delivery, payload: Object, message: Object, settings: Mapping[str, Any]
-) -> dict[str, JsonValue]:
+def _flat(delivery: Delivery, payload: Object, message: Object, settings: Mapping[str, Any]) -> dict[str, JsonValue]:
     profile = inner(message, "bot_profile")
     ts, thread = text(message, "ts"), text(message, "thread_ts")
     bot_id, app_id = text(message, "bot_id") or text(profile, "id"), text(message, "app_id") or text(profile, "app_id")
@@ -113,7 +111,7 @@ def _flat(
 def _is_own(
     payload: Object, settings: Mapping[str, Any], *, app_id: str | None, bot_id: str | None, user: str | None
 ) -> bool:
-    """Whether the connection's own app wrote it: by what was learned of the app, or by what Slack says with the event."""
+    """Whether the connection's own app wrote it, by what was learned of it or by what Slack says with the event."""
     known = ((app_id, "app_id"), (bot_id, "bot_id"), (user, "user_id"))
     if any(found is not None and found == settings.get(name) for found, name in known):
         return True

@@ -15,7 +15,7 @@ NO_INTERACTION = "nothing that Loops posts can be pressed or filled in yet"
 _ENVELOPES: Mapping[str, str] = MappingProxyType(
     {
         "url_verification": "the challenge by which Slack checks this address: answered",
-        "app_rate_limited": "Slack held events back: more than 30,000 came within an hour; those of this minute are lost",
+        "app_rate_limited": "Slack held events back: over 30,000 came in an hour, and those of this minute are lost",
     }
 )
 _INTERACTIONS = frozenset(
@@ -72,7 +72,7 @@ def _of_event(event: Object) -> str | None:
         return _EVENTS.get(name) or f"{_shown(name)} starts nothing: only messages do"
     subtype = text(event, "subtype")
     if subtype is not None and subtype not in NEW_MESSAGES:
-        return _SUBTYPES.get(subtype) or f"{_shown(subtype)} tells of the channel or of a message, and is no new message"
+        return _SUBTYPES.get(subtype) or f"{_shown(subtype)} is no new message"
     if name == "app_mention" and inner(event, "edited"):
         return "an edit is no new message"
     return None

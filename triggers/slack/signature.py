@@ -33,7 +33,7 @@ def verify(signature: str | None, timestamp: str | None, body: bytes, secret: st
     if not hmac.compare_digest(given[: len(_PREFIX)] + given[len(_PREFIX) :].lower(), wanted):
         raise SignatureInvalid(
             "X-Slack-Signature does not sign this body with the connection's signing secret",
-            hint="compare signing_secret with Basic Information in the app's settings; a proxy must not change the body",
+            hint="compare signing_secret with the app's Basic Information; a proxy must not change the body",
         )
     # Only now: whoever does not know the secret learns nothing about the clock here.
     apart = now - sent
