@@ -304,6 +304,25 @@ async def test_a_broken_bot_token_is_told_and_another_one_is_learned(
     await live.write(lambda c: connections.delete(c, PROJECT, number))
 
 
+async def test_a_connection_whose_secrets_cannot_be_opened_holds_up_no_other(
+    live: Running, slack: SlackSocketDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    def put(connection: Any) -> int:
+        return connections.insert(
+            connection, project_id=PROJECT, kind="slack", name=uuid.uuid4().hex, config={}, secrets="no seal",
+            now=datetime.now(UTC),
+        )  # fmt: skip
+
+    broken = await live.write(put)
+    begun = await Listening(live, slack).begin()
+    await slack.deliver(begun.message())
+    assert await begun.runs() == 1
+    told = [record for record in caplog.records if record.name == "loops.connections"]
+    assert {record.connection for record in told} == {broken}  # type: ignore[attr-defined]
+    await live.write(lambda c: connections.delete(c, PROJECT, broken))
+    await begun.end()
+
+
 async def test_two_processes_with_one_connection_take_each_message_once(
     module_database_url: str, tmp_path: Path, slack: SlackSocketDouble
 ) -> None:

@@ -105,13 +105,15 @@ def an_event(path: Path, payload: dict[str, Any], arrival: Arrival) -> None:
         assert event.claim == f"slack:{found['slack_team_id']}:{inner['channel']}:{inner['ts']}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if "event_callback__" in path.name or path.name.startswith("inner-")],
+    ids=lambda path: path.stem,
+)
 def test_every_inner_event_is_answered_inside_of_an_envelope(path: Path) -> None:
     """Parts and shapes of the collection, as they arrive: in an envelope with an id."""
-    payload: Any = json.loads(path.read_bytes()) if path.suffix == ".json" else {}
-    inner = payload.get("event", payload if path.name.startswith("inner-") else None)
-    if inner is None:
-        pytest.skip("it holds no event")
+    payload: Any = json.loads(path.read_bytes())
+    inner = payload.get("event", payload)
     body = json.dumps(
         {**payload, "type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": inner}
     ).encode()
