@@ -178,9 +178,15 @@ class ExternalError(LoopsError):
     http_status = 502
 
     def __init__(
-        self, service: str, message: str, *, status: int | None = None, retry_after: float | None = None
+        self,
+        service: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(f"{service}: {message}")
+        super().__init__(f"{service}: {message}", hint=hint)
         self.service = service
         self.status = status
         self.retry_after = retry_after

@@ -5,11 +5,13 @@ from types import MappingProxyType
 
 from triggers.github import GitHubSource
 from triggers.posthog import PostHogSource
+from triggers.slack import SlackSource
 from triggers.source import Source
 
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "github": GitHubSource(),
         "posthog": PostHogSource(),
+        "slack": SlackSource(),
     }
 )

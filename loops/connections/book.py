@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
+
 from loops.connections.secrets import SecretBox
 from loops.errors import NotFound, StoreBusy, StoreError
 from loops.ports import Reader
@@ -77,17 +79,33 @@ class ConnectionBook:
     async def _load_keys(self, kind: str) -> dict[bytes, OpenConnection]:
         before = self._epoch
         keyed: dict[bytes, OpenConnection] = {}
-        for row in await self._reader.read(lambda connection: store.of_kind(connection, kind)):
-            try:
-                opened = self._open(row)
-            except StoreError as error:
-                log.warning("connection cannot be opened", extra={"connection": row.id, "reason": error.message})
-                continue
+        for opened in self._open_all(await self._reader.read(lambda connection: store.of_kind(connection, kind))):
             if "api_key" in opened.secrets:
                 keyed.setdefault(_digest(opened.secrets["api_key"]), opened)
         if self._epoch == before:
             self._by_key[kind] = keyed
         return keyed
+
+    async def changed(self, kind: str, since: int) -> tuple[int, list[OpenConnection]] | None:
+        """Every connection of the kind that can be opened, with the epoch of this state; None while that is `since`.
+
+        Raises StoreBusy.
+        """
+        found = await self._reader.read(lambda connection: _of_kind(connection, kind, since))
+        if found is None:
+            return None
+        epoch, rows = found
+        return epoch, self._open_all(rows)
+
+    def _open_all(self, rows: Iterable[ConnectionRow]) -> list[OpenConnection]:
+        """Those that can be opened."""
+        opened = []
+        for row in rows:
+            try:
+                opened.append(self._open(row))
+            except StoreError as error:
+                log.warning("connection cannot be opened", extra={"connection": row.id, "reason": error.message})
+        return opened
 
     async def _check(self) -> None:
         self._checked = time.monotonic()
@@ -119,3 +137,8 @@ class ConnectionBook:
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _of_kind(connection: sa.Connection, kind: str, since: int) -> tuple[int, list[ConnectionRow]] | None:
+    epoch = store.epoch(connection)
+    return None if epoch == since else (epoch, store.of_kind(connection, kind))

@@ -289,6 +289,12 @@ KINDS: Mapping[str, Kind] = {
                 Setting("bot_token", secret=True, check=_slack_token("xoxb-", "xapp-")),
                 Setting("app_token", secret=True, check=_slack_token("xapp-", "xoxb-")),
                 Setting("api_base_url", check=_base_address),
+                # Learned from Slack with the bot token; own messages and their addresses are known by them.
+                Setting("team_id", check=_token),
+                Setting("app_id", check=_token),
+                Setting("bot_id", check=_token),
+                Setting("user_id", check=_token),
+                Setting("workspace_url", check=_base_address),
             ),
             _slack,
         ),

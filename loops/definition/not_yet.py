@@ -20,7 +20,7 @@ INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}, and event"
+_WHAT_STARTS = f"what starts a workflow now: event, and internal-event with the event {GITHUB_EVENT} or {SLACK_EVENT}"
 
 
 def not_built(template_id: str) -> str:
@@ -46,15 +46,6 @@ def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:
         findings.warn(
             join(path, "type"), "nothing starts a workflow of this trigger type in this release yet", _WHAT_STARTS
         )
-        return
-    events = (trigger.effective_filters() or {}).get("events")
-    for index, event in enumerate(events if isinstance(events, list) else ()):
-        if isinstance(event, Mapping) and event.get("id") == SLACK_EVENT:
-            findings.warn(
-                join(path, "filters", "events", index, "id"),
-                f"nothing sends {SLACK_EVENT} in this release yet, so it starts nothing",
-                _WHAT_STARTS,
-            )
 
 
 def warn_of_masking(masking: Masking | None, trigger: Trigger | None, findings: Findings) -> None:

@@ -141,6 +141,8 @@ async def _receive(services: Services, source: Source, budget: BodyBudget, reque
     finally:
         budget.give_back(held)
     told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
+    if answer.told:
+        told |= answer.told
     return web.Response(status=_STATUS[answer.status], body=_json(told), headers=_JSON)
 
 

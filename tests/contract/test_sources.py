@@ -52,6 +52,18 @@ def _posthog(body: bytes, key: str) -> Incoming:
     return Incoming({**headers, "content-type": "application/json"}, body)
 
 
+def _slack(body: bytes, key: str) -> Incoming:
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        payload = None
+    sent = json.dumps({**payload, "event_id": key}).encode() if isinstance(payload, dict) else body
+    now = str(int(time.time()))
+    signature = "v0=" + hmac.digest(b"a secret", f"v0:{now}:".encode() + sent, "sha256").hex()
+    headers = {"x-slack-request-timestamp": now, "x-slack-signature": signature, "content-type": "application/json"}
+    return Incoming(headers, sent)
+
+
 SAMPLES = {
     "github": Samples(
         secrets={"webhook_secret": "a secret"},
@@ -70,6 +82,14 @@ SAMPLES = {
         ignored=lambda: _posthog(b'{"event": {"event": "$slack_message_received", "distinct_id": "u"}}', "k1"),
         own_ids=True,
         unsigned=True,
+    ),
+    "slack": Samples(
+        secrets={"signing_secret": "a secret"},
+        settings={"app_id": "A0LOOPS", "bot_id": "B0LOOPS", "user_id": "U0LOOPS"},
+        signed=_slack,
+        signature_header="x-slack-signature",
+        body=(FIXTURES / "slack" / "message__plain.json").read_bytes(),
+        ignored=lambda: _slack((FIXTURES / "slack" / "message__edited.json").read_bytes(), "k1"),
     ),
 }
 

@@ -44,10 +44,13 @@ from tests.unit.documentation import (
     table,
 )
 from tests.unit.triggers.github.deliveries import fixture, parsed
+from tests.unit.triggers.slack import deliveries as slack_deliveries
 from triggers.dispatch import event_json
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
+from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
+from triggers.slack.ignored import ignored_reason as slack_ignored
 
 _CLOCK = datetime(2026, 11, 30, 9, 5, tzinfo=UTC)
 
@@ -173,6 +176,27 @@ def test_the_table_of_github_properties_is_what_an_event_has() -> None:
     assert {name: json.loads(example) for name, example in examples.items()} == {
         name: properties[name] for name in examples
     }
+
+
+def test_the_table_of_slack_properties_is_what_an_event_has() -> None:
+    rows = table(page("reference/events.md"), "property of a message", "what it is", "example")
+    properties = dict(slack_deliveries.parsed(slack_deliveries.fixture("message__plain")).properties)
+    assert [name for name, *_ in rows] == list(properties)
+    examples = {name: example for name, _, example in rows}
+    assert examples.pop("slack_event") == "whole event"
+    assert {name: json.loads(example) for name, example in examples.items()} == {
+        name: properties[name] for name in examples
+    }
+
+
+def test_what_is_ignored_of_slack_is_ignored_for_the_reason_that_is_told() -> None:
+    for name, reason in table(page("reference/events.md"), "from Slack", "recorded reason"):
+        ways: list[Any] = [
+            {"type": name},
+            {"type": "event_callback", "event": {"type": name}},
+            {"type": "event_callback", "event": {"type": "message", "subtype": name}},
+        ]
+        assert reason in [slack_ignored(one) for one in ways]
 
 
 def test_the_rest_of_an_event_is_what_templates_see() -> None:
@@ -367,7 +391,8 @@ def test_the_table_of_metrics_is_what_the_service_has() -> None:
 
 
 def test_the_event_that_is_described_is_the_one_that_is_made() -> None:
-    assert f"## Properties of `{EVENT_NAME}`" in page("reference/events.md")
+    for name in (EVENT_NAME, SLACK_EVENT_NAME):
+        assert f"## Properties of `{name}`" in page("reference/events.md")
 
 
 def test_no_secret_is_written_where_others_can_read_it():
