@@ -14,6 +14,7 @@ LoopsError                   code, http_status, retryable; the message says what
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
 ├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
+│  └─ Unreached              it gave no answer; sent: whether it may have got the call
 └─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
 """
 
@@ -190,6 +191,17 @@ class ExternalError(LoopsError):
         self.service = service
         self.status = status
         self.retry_after = retry_after
+
+
+class Unreached(ExternalError):
+    """A foreign service gave no answer. `reason` says why, `sent` whether it may have got the call all the same."""
+
+    code = "external.unreached"
+
+    def __init__(self, service: str, call: str, reason: str, *, sent: bool) -> None:
+        super().__init__(service, f"cannot be reached for {call}: {reason}", hint="check the network")
+        self.reason = reason
+        self.sent = sent
 
 
 class StoreError(LoopsError):

@@ -22,6 +22,7 @@ MAY_IMPORT = {
 }
 PURE = (
     "config/*.py",
+    "loops/connections/slack_answer.py",
     "loops/errors.py",
     "loops/event.py",
     "loops/filters*.py",

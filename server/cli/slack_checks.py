@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from loops.connections.slack import SCOPES, SLACK_API, identify, missing_scopes, open_socket
+from loops.connections.slack import SCOPES, api_of, identify, missing_scopes, open_socket
 from loops.errors import ExternalError
 from server.cli.checks import Check
 
@@ -34,7 +34,7 @@ async def _asked(found: Sequence[Tokens]) -> list[Check]:
 async def _bot(one: Tokens) -> Check:
     name = f"slack {one.name}, bot token"
     try:
-        identity = await identify(str(one.secrets["bot_token"]), _api(one), seconds=SECONDS)
+        identity = await identify(str(one.secrets["bot_token"]), api_of(one.config), seconds=SECONDS)
     except ExternalError as error:
         return Check(name, "failed", error.message, error.hint)
     missing = missing_scopes(identity.scopes)
@@ -48,11 +48,7 @@ async def _bot(one: Tokens) -> Check:
 async def _socket(one: Tokens) -> Check:
     name = f"slack {one.name}, app token"
     try:
-        await open_socket(str(one.secrets["app_token"]), _api(one), seconds=SECONDS)
+        await open_socket(str(one.secrets["app_token"]), api_of(one.config), seconds=SECONDS)
     except ExternalError as error:
         return Check(name, "failed", error.message, error.hint)
     return Check(name, "ok", "Socket Mode can be opened with it")
-
-
-def _api(one: Tokens) -> str:
-    return str(one.config.get("api_base_url") or SLACK_API)

@@ -49,7 +49,7 @@ async def test_a_refusal_is_told_with_its_mend_and_without_the_token(slack: Slac
     for asked in (identify("xoxb-other", f"{slack.url}/api"), open_socket("xapp-other", f"{slack.url}/api")):
         with pytest.raises(ExternalError, match="is refused: invalid_auth") as caught:
             await asked
-        assert "copy the present token" in caught.value.hint
+        assert "copy it from the app's settings" in caught.value.hint
         assert "other" not in caught.value.message
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from loops.connections.book import ConnectionBook, OpenConnection
 from loops.connections.kinds import check_changes, kind_named
 from loops.connections.secrets import SecretBox
-from loops.connections.slack import SLACK_API, SlackIdentity, identify
+from loops.connections.slack import SlackIdentity, api_of, identify
 from loops.errors import ExternalError, NotFound, RequestError, StoreBusy, StoreError
 from loops.ports import Clock, Writer
 from loops.store import connections as store
@@ -80,7 +80,7 @@ class SlackSessions:
         wanted: dict[_Key, list[OpenConnection]] = {}
         for one in opened:
             if one.secrets.get("app_token"):
-                wanted.setdefault((one.secrets["app_token"], _api(one)), []).append(one)
+                wanted.setdefault((one.secrets["app_token"], api_of(one.config)), []).append(one)
         await _stop([self._lines.pop(key)[1] for key in [*self._lines] if key not in wanted])
         for key, sharing in wanted.items():
             if key in self._lines:
@@ -90,7 +90,7 @@ class SlackSessions:
                 self._lines[key] = line, _task(line.forever(), f"slack-socket-{sharing[0].id}")
 
     async def _follow_tokens(self, opened: Sequence[OpenConnection]) -> None:
-        tokens = {one.id: (one.secrets.get("bot_token", ""), _api(one)) for one in opened}
+        tokens = {one.id: (one.secrets.get("bot_token", ""), api_of(one.config)) for one in opened}
         outdated = [number for number, (key, _) in self._learning.items() if tokens.get(number) != key]
         await _stop([self._learning.pop(number)[1] for number in outdated])
         for one in opened:
@@ -130,10 +130,6 @@ class SlackSessions:
         checked = check_changes(kind_named("slack"), {**row.config, **secrets}, learned)
         store.change(transaction, row.id, config=checked.config, secrets=row.secrets, now=self._clock.now())
         return True
-
-
-def _api(connection: OpenConnection) -> str:
-    return str(connection.config.get("api_base_url") or SLACK_API)
 
 
 def _task(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
