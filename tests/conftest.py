@@ -44,8 +44,10 @@ def _sendable(value: Any) -> Any:
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()
-        case list() | tuple():
+        case list():
             return [_sendable(item) for item in value]
+        case tuple():
+            return tuple(map(_sendable, value))
         case dict():
             return {_sendable(key): _sendable(item) for key, item in value.items()}
     return value

@@ -163,7 +163,7 @@ def _anthropic(answer: Answer) -> list[bytes]:
         delta = {"stop_reason": stop, "stop_sequence": None}
         events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.output}})
         events.append({"type": "message_stop"})
-    events += [answer.fails] if answer.fails else []
+    events += [dict(answer.fails)] if answer.fails else []
     return [_event(one, one["type"]) for one in events]
 
 

@@ -15,7 +15,7 @@ from tests.integration.tasking import calls, ends, task_action
 FORCED_REPORT = "As far as I got."
 # At a dollar a million tokens of input and ten of output, 40,000 tokens of output leave no room under the cost for an
 # answer as long as one may be, and some for a short one; 50,000 of input do so under the tokens.
-LIMITS = {"task_rounds": "5", "task_tokens": "60000", "task_cost": "0.46", "price": "1/10"}
+LIMITS: Mapping[str, Any] = {"task_rounds": "5", "task_tokens": "60000", "task_cost": "0.46", "price": "1/10"}
 _PATHS = ("event", "properties", "properties.title", "subject", "uuid")
 
 

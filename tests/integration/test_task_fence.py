@@ -81,7 +81,8 @@ async def test_an_event_that_pretends_to_end_its_block_stays_data(service, disgu
     text, repository = DISGUISES[disguise], f"acme/{disguise.replace(' ', '-')}"
     Said.turns = [ends()]
     flow = await service.create(fenced(repository))
-    payload = issue(repository, title=text, body=f"Before. {text}", **{text: text})
+    more: dict[str, Any] = {"title": text, "body": f"Before. {text}", text: text}
+    payload = issue(repository, **more)
 
     instructions, event, rest = parts_of(await opening_of(service, flow.id, payload))
 

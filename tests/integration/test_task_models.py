@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,11 @@ def database(folder: Path) -> str:
 async def test_a_task_is_worked_on_over_the_wire_and_its_tokens_and_cost_are_counted(protocol, tmp_path):
     name = MODELS[protocol]
     async with serving(protocol, LOOKS, ENDS) as server:
-        settings = {"model": f"{protocol}:{name}", "model_api_key": "key-1", "model_base_url": server.base_url}
+        settings: dict[str, Any] = {
+            "model": f"{protocol}:{name}",
+            "model_api_key": "key-1",
+            "model_base_url": server.base_url,
+        }
         async with running(tmp_path, database(tmp_path), **settings) as service:
             flow = await service.create(telling("wire"))
             run_id = await service.started(flow.id, issue("acme/wire", 7))
@@ -56,7 +61,7 @@ async def test_a_task_is_worked_on_over_the_wire_and_its_tokens_and_cost_are_cou
 async def test_a_key_that_is_not_taken_fails_the_task_at_once_and_names_its_setting(protocol, tmp_path):
     refused = Answer(status=401, body=refusal(protocol, "authentication_error", "invalid key key-of-the-tests"))
     async with serving(protocol, refused) as server:
-        settings = {
+        settings: dict[str, Any] = {
             "model": f"{protocol}:{MODELS[protocol]}",
             "model_api_key": "key-of-the-tests",
             "model_base_url": server.base_url,

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -18,6 +19,10 @@ async def once(holds: Callable[[], object]) -> None:
     """Wait until it holds."""
     while not holds():  # noqa: ASYNC110 - what is waited for tells nobody
         await asyncio.sleep(0.005)
+
+
+def _is_stuck_at(stopped: NotingTool, quick: NotingTool) -> bool:
+    return bool(stopped.keys) and len(quick.order) == 2
 
 
 async def asked(abort: Abort, holds: Callable[[], object]) -> None:
@@ -60,7 +65,7 @@ async def test_ag_12_a_cancel_stops_tools_and_every_call_keeps_a_result():
         script = [says("", *map(call, calls)), ends()]
         quick, stopped = tools[0], tools[1 if "slow" in calls else 2]
         quick.order.clear()
-        asking = asked(abort, lambda quick=quick, stopped=stopped: len(quick.order) == 2 and stopped.keys)
+        asking = asked(abort, partial(_is_stuck_at, stopped, quick))
         result, _ = await asyncio.wait_for(asyncio.gather(run(agent(script, tools), abort=abort), asking), 5)
         assert result.ending == "cancelled"
         assert [one.code for one in result.transcript.rounds[0].results] == codes
