@@ -1,17 +1,17 @@
-"""A Slack on loopback with the methods that tokens are checked by, and Socket Mode: it sends envelopes, notes what is
-acknowledged, and ends sockets as a test asks."""
+"""A Slack on loopback with the methods that tokens are checked by, and Socket Mode besides: it sends envelopes, notes
+what is acknowledged, and ends sockets as a test asks. What is posted to it can come back as events, as in Slack."""
 
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import WSMsgType, web
-from aiohttp.test_utils import TestServer
 
-BOT_TOKEN = "xoxb-1-2-abcdef"
+from tests.doubles.slack import TOKEN, SlackDouble, serving, token_of
+
 APP_TOKEN = "xapp-1-A0LOOPS-3-ghijkl"
 IDENTITY = {
     "ok": True,
@@ -29,16 +29,21 @@ ALL_SCOPES = (
 )
 
 
-class SlackSocketDouble:
-    """One workspace with one app. `sockets` are those that are open, the oldest first."""
+class SlackSocketDouble(SlackDouble):
+    """One workspace with one app. `sockets` are those that are open, the oldest first.
+
+    `echo` makes an event of a channel and what the app posts to it, which is sent at once; `echoes` are what those are
+    acknowledged with.
+    """
 
     def __init__(self) -> None:
-        self.url = ""
-        self.bot_tokens = {BOT_TOKEN: IDENTITY}
+        super().__init__()
+        self.bot_tokens = {TOKEN: IDENTITY}
         self.app_tokens = {APP_TOKEN}
         self.scopes = ALL_SCOPES
         self.app_id: str | None = "A0LOOPS"
-        self.calls: list[str] = []
+        self.echo: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
+        self.echoes: list[asyncio.Future[dict[str, Any]]] = []
         self.limited = 0
         self.sockets: list[web.WebSocketResponse] = []
         self.opened = 0
@@ -46,16 +51,35 @@ class SlackSocketDouble:
         self._tickets: set[str] = set()
         self._numbers = itertools.count(1)
 
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            *super().routes(),
+            web.post("/api/auth.test", self.auth_test),
+            web.post("/api/bots.info", self.bots_info),
+            web.post("/api/apps.connections.open", self.open),
+            web.get("/link", self.link),
+        ]
+
+    def called(self, method: str) -> int:
+        """How often a method was called."""
+        return sum(name == method for name, _asked in self.calls)
+
+    def post(self, channel: str, asked: dict[str, Any]) -> dict[str, Any]:
+        message = super().post(channel, asked)
+        if self.echo is not None:
+            self.echoes.append(asyncio.ensure_future(self.deliver(self.echo(channel, message))))
+        return message
+
     async def auth_test(self, request: web.Request) -> web.Response:
-        self.calls.append("auth.test")
-        told = self.bot_tokens.get(_token(request))
+        self.calls.append(("auth.test", {}))
+        told = self.bot_tokens.get(token_of(request))
         if told is None:
             return web.json_response({"ok": False, "error": "invalid_auth"})
         return web.json_response(told, headers={"X-OAuth-Scopes": self.scopes})
 
     async def bots_info(self, request: web.Request) -> web.Response:
-        self.calls.append("bots.info")
-        if _token(request) not in self.bot_tokens:
+        self.calls.append(("bots.info", {}))
+        if token_of(request) not in self.bot_tokens:
             return web.json_response({"ok": False, "error": "invalid_auth"})
         if self.app_id is None:
             told = {"ok": False, "error": "missing_scope", "needed": "users:read", "provided": self.scopes}
@@ -64,16 +88,16 @@ class SlackSocketDouble:
         return web.json_response({"ok": True, "bot": {"id": bot, "app_id": self.app_id}})
 
     async def open(self, request: web.Request) -> web.Response:
-        self.calls.append("apps.connections.open")
+        self.calls.append(("apps.connections.open", {}))
         if self.limited:
             self.limited -= 1
             limited = {"ok": False, "error": "ratelimited"}
             return web.json_response(limited, status=429, headers={"Retry-After": "1"})
-        if _token(request) not in self.app_tokens:
+        if token_of(request) not in self.app_tokens:
             return web.json_response({"ok": False, "error": "invalid_auth"})
         ticket = f"t{next(self._numbers)}"
         self._tickets.add(ticket)
-        return web.json_response({"ok": True, "url": f"{self.url.replace('http', 'ws', 1)}/link?ticket={ticket}"})
+        return web.json_response({"ok": True, "url": f"{self.root.replace('http', 'ws', 1)}/link?ticket={ticket}"})
 
     async def link(self, request: web.Request) -> web.StreamResponse:
         """A socket; a ticket is good for one."""
@@ -124,10 +148,6 @@ class SlackSocketDouble:
             transport.abort()
 
 
-def _token(request: web.Request) -> str:
-    return request.headers.get("Authorization", "").removeprefix("Bearer ")
-
-
 async def until(holds: Any, seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():  # noqa: ASYNC110 - what is waited for happens in several places
@@ -136,19 +156,9 @@ async def until(holds: Any, seconds: float = 20.0) -> None:
 
 @asynccontextmanager
 async def slack_sockets() -> AsyncIterator[SlackSocketDouble]:
-    """A running double; `api_base_url` of a connection is its url with /api."""
+    """A running double."""
     double = SlackSocketDouble()
-    application = web.Application()
-    application.add_routes(
-        [
-            web.post("/api/auth.test", double.auth_test),
-            web.post("/api/bots.info", double.bots_info),
-            web.post("/api/apps.connections.open", double.open),
-            web.get("/link", double.link),
-        ]
-    )
-    async with TestServer(application) as server:
-        double.url = str(server.make_url("/")).rstrip("/")
+    async with serving(double):
         try:
             yield double
         finally:

@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from loops.store import connections, tables
 from server.app import Wiring
-from tests.doubles.slack_socket import APP_TOKEN, BOT_TOKEN, IDENTITY, SlackSocketDouble, slack_sockets, until
+from tests.doubles.slack import TOKEN
+from tests.doubles.slack_socket import APP_TOKEN, IDENTITY, SlackSocketDouble, slack_sockets, until
 from tests.integration.running import PROJECT, Running, eventually, running
 from tests.integration.slack_loops import config_of, connect, deliveries_of, listening, post
 from tests.integration.test_slack_hooks import Away
@@ -53,7 +54,7 @@ class Listening:
         self.loop = ""
 
     async def begin(self, **settings: str) -> "Listening":
-        given = {"app_token": APP_TOKEN, "api_base_url": f"{self.slack.url}/api", **settings}
+        given = {"app_token": APP_TOKEN, "api_base_url": self.slack.url, **settings}
         self.connection = await connect(self.live, self.channel, **given)
         self.loop = (await self.live.create(listening(self.channel, self.channel))).id
         return self
@@ -181,7 +182,7 @@ async def test_a_connection_is_followed_as_it_is_made_changed_and_deleted(
     begun = await Listening(live, slack).begin()
     await until(lambda: slack.opened == 1)
     sealed = live.services.box.seal({"app_token": "xapp-1-A0LOOPS-other"})
-    config = {"api_base_url": f"{slack.url}/api"}
+    config = {"api_base_url": slack.url}
 
     def change(connection: Any) -> None:
         connections.change(connection, begun.connection, config=config, secrets=sealed, now=datetime.now(UTC))
@@ -205,10 +206,10 @@ async def test_a_broken_app_token_is_told_and_tried_again_until_it_works(
 ) -> None:
     slack.app_tokens.clear()
     begun = await Listening(live, slack).begin()
-    await until(lambda: slack.calls.count("apps.connections.open") >= 3)
+    await until(lambda: slack.called("apps.connections.open") >= 3)
     told = [record for record in caplog.records if record.name == "loops.slack" and record.levelno == logging.WARNING]
     assert "apps.connections.open is refused: invalid_auth" in told[0].getMessage()
-    assert "copy the present token" in told[0].getMessage()
+    assert "put the app's present token" in told[0].getMessage()
     assert told[0].connections == str(begun.connection)  # type: ignore[attr-defined]
     assert APP_TOKEN not in caplog.text
     slack.app_tokens.add(APP_TOKEN)
@@ -224,7 +225,7 @@ async def test_sl_18_connections_that_share_an_app_each_get_every_envelope(
     project = f"p{uuid.uuid4().hex}"
     row = {"id": project, "name": "other", "time_zone": "UTC", "created_at": datetime.now(UTC)}
     await live.write(lambda connection: connection.execute(tables.projects.insert().values(**row)))
-    settings = {"app_token": APP_TOKEN, "api_base_url": f"{slack.url}/api"}
+    settings = {"app_token": APP_TOKEN, "api_base_url": slack.url}
     theirs = await connect(live, ours.channel, project, **settings)
     await until(lambda: bool(slack.sockets))
 
@@ -263,20 +264,20 @@ async def test_sl_17_of_two_workspaces_of_one_app_each_gets_its_own(live: Runnin
 async def test_the_app_is_learned_with_the_bot_token_and_kept_with_the_connection(
     live: Running, slack: SlackSocketDouble
 ) -> None:
-    base = f"{slack.url}/api"
-    number = await connect(live, uuid.uuid4().hex, bot_token=BOT_TOKEN, signing_secret="s" * 32, api_base_url=base)
+    base = slack.url
+    number = await connect(live, uuid.uuid4().hex, bot_token=TOKEN, signing_secret="s" * 32, api_base_url=base)
     config = await eventually(lambda: config_of(live, number), lambda found: "team_id" in found)
     assert config == LEARNED | {"api_base_url": base, "workspace_url": "https://acme.slack.com"}
     opened = await live.services.book.get(number, "slack")
-    assert opened.secrets == {"bot_token": BOT_TOKEN, "signing_secret": "s" * 32}
+    assert opened.secrets == {"bot_token": TOKEN, "signing_secret": "s" * 32}
     # Once: what was stored is no reason to ask again.
     await live.write(lambda c: connections.delete(c, PROJECT, number))
-    assert slack.calls == ["auth.test", "bots.info"]
+    assert [name for name, _asked in slack.calls] == ["auth.test", "bots.info"]
 
 
 async def test_without_the_scope_for_it_the_apps_id_stays_unknown(live: Running, slack: SlackSocketDouble) -> None:
     slack.app_id = None
-    number = await connect(live, uuid.uuid4().hex, bot_token=BOT_TOKEN, api_base_url=f"{slack.url}/api")
+    number = await connect(live, uuid.uuid4().hex, bot_token=TOKEN, api_base_url=slack.url)
     config = await eventually(lambda: config_of(live, number), lambda found: "team_id" in found)
     assert config["bot_id"] == "B0LOOPS"
     assert "app_id" not in config
@@ -286,16 +287,16 @@ async def test_without_the_scope_for_it_the_apps_id_stays_unknown(live: Running,
 async def test_a_broken_bot_token_is_told_and_another_one_is_learned(
     live: Running, slack: SlackSocketDouble, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number = await connect(live, uuid.uuid4().hex, bot_token="xoxb-old", api_base_url=f"{slack.url}/api")
-    await until(lambda: slack.calls.count("auth.test") >= 2)
+    number = await connect(live, uuid.uuid4().hex, bot_token="xoxb-old", api_base_url=slack.url)
+    await until(lambda: slack.called("auth.test") >= 2)
     told = [record.getMessage() for record in caplog.records if record.name == "loops.slack"]
-    assert any("auth.test is refused: invalid_auth (copy the present token" in line for line in told)
+    assert any("auth.test is refused: invalid_auth (put the app's present token" in line for line in told)
     assert "xoxb-old" not in caplog.text
     slack.bot_tokens["xoxb-new"] = {**IDENTITY, "bot_id": "B0NEW"}
     sealed = live.services.box.seal({"bot_token": "xoxb-new"})
 
     def change(connection: Any) -> None:
-        config = {"api_base_url": f"{slack.url}/api"}
+        config = {"api_base_url": slack.url}
         connections.change(connection, number, config=config, secrets=sealed, now=datetime.now(UTC))
 
     await live.write(change)

@@ -16,7 +16,8 @@ from loops.store.database import engine_for, migrate
 from server.cli.checks import Check
 from server.cli.doctor import examine
 from tests.doubles.site import NOW
-from tests.doubles.slack_socket import APP_TOKEN, BOT_TOKEN, SlackSocketDouble, slack_sockets
+from tests.doubles.slack import TOKEN
+from tests.doubles.slack_socket import APP_TOKEN, SlackSocketDouble, slack_sockets
 
 KEY = "the key of an installation " + "k" * 20
 
@@ -28,7 +29,7 @@ async def slack() -> AsyncIterator[SlackSocketDouble]:
 
 
 async def test_a_bot_token_tells_whose_it_is_and_what_it_may_do(slack: SlackSocketDouble) -> None:
-    found = await identify(BOT_TOKEN, f"{slack.url}/api")
+    found = await identify(TOKEN, slack.url)
     assert found.settings() == {
         "team_id": "T0ACME",
         "workspace_url": "https://acme.slack.com",
@@ -42,11 +43,11 @@ async def test_a_bot_token_tells_whose_it_is_and_what_it_may_do(slack: SlackSock
 
 
 async def test_an_app_token_tells_where_the_socket_is(slack: SlackSocketDouble) -> None:
-    assert (await open_socket(APP_TOKEN, f"{slack.url}/api")).startswith("ws://127.0.0.1:")
+    assert (await open_socket(APP_TOKEN, slack.url)).startswith("ws://127.0.0.1:")
 
 
 async def test_a_refusal_is_told_with_its_mend_and_without_the_token(slack: SlackSocketDouble) -> None:
-    for asked in (identify("xoxb-other", f"{slack.url}/api"), open_socket("xapp-other", f"{slack.url}/api")):
+    for asked in (identify("xoxb-other", slack.url), open_socket("xapp-other", slack.url)):
         with pytest.raises(ExternalError, match="is refused: invalid_auth") as caught:
             await asked
         assert "copy it from the app's settings" in caught.value.hint
@@ -56,7 +57,7 @@ async def test_a_refusal_is_told_with_its_mend_and_without_the_token(slack: Slac
 async def test_slack_may_ask_for_patience(slack: SlackSocketDouble) -> None:
     slack.limited = 1
     with pytest.raises(ExternalError, match="ratelimited") as caught:
-        await open_socket(APP_TOKEN, f"{slack.url}/api")
+        await open_socket(APP_TOKEN, slack.url)
     assert caught.value.retry_after == 1
 
 
@@ -90,7 +91,7 @@ async def test_what_is_no_answer_of_slacks_is_told_in_words(
 
 async def test_a_slack_that_cannot_be_reached_or_does_not_answer_is_told() -> None:
     with pytest.raises(ExternalError, match=r"cannot be reached for auth\.test"):
-        await identify(BOT_TOKEN, "http://127.0.0.1:1/api")
+        await identify(TOKEN, "http://127.0.0.1:1/api")
 
     async def sleep(_request: web.Request) -> web.Response:
         await asyncio.sleep(5)
@@ -100,7 +101,7 @@ async def test_a_slack_that_cannot_be_reached_or_does_not_answer_is_told() -> No
     application.router.add_post("/api/auth.test", sleep)
     async with TestServer(application) as server:
         with pytest.raises(ExternalError, match=r"cannot be reached for auth\.test: TimeoutError"):
-            await identify(BOT_TOKEN, str(server.make_url("/api")), seconds=0.1)
+            await identify(TOKEN, str(server.make_url("/api")), seconds=0.1)
 
 
 def installed(folder: Path, **settings: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +130,7 @@ async def test_sl_31_the_doctor_names_the_scopes_that_a_bot_lacks_and_that_it_mu
     slack: SlackSocketDouble, tmp_path: Path
 ) -> None:
     slack.scopes = slack.scopes.replace("chat:write,", "").replace("groups:history,", "")
-    environ = installed(tmp_path, work={"bot_token": BOT_TOKEN, "api_base_url": f"{slack.url}/api"})
+    environ = installed(tmp_path, work={"bot_token": TOKEN, "api_base_url": slack.url})
     (check,) = (await examined(environ)).values()
     assert (check.name, check.state) == ("slack work, bot token", "warning")
     assert check.message == (
@@ -139,10 +140,10 @@ async def test_sl_31_the_doctor_names_the_scopes_that_a_bot_lacks_and_that_it_mu
 
 
 async def test_the_doctor_tells_good_tokens_from_broken_ones(slack: SlackSocketDouble, tmp_path: Path) -> None:
-    base = f"{slack.url}/api"
+    base = slack.url
     environ = installed(
         tmp_path,
-        good={"bot_token": BOT_TOKEN, "app_token": APP_TOKEN, "api_base_url": base},
+        good={"bot_token": TOKEN, "app_token": APP_TOKEN, "api_base_url": base},
         broken={"bot_token": "xoxb-old", "app_token": "xapp-old", "api_base_url": base},
         http={"signing_secret": "s" * 32},
     )
