@@ -11,11 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.definition import listening_filter
+from loops.definition import listening_filter, listening_mask
 from loops.errors import DefinitionError
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
 from triggers.source import Topic
 
@@ -103,7 +104,7 @@ class Definitions:
 def listener_of(row: WorkflowRow) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
 
-    Raises DefinitionError where the trigger's filter cannot be compiled.
+    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
     """
     config = _trigger_config(row.definition)
     compiled = listening_filter(config)
@@ -116,6 +117,7 @@ def listener_of(row: WorkflowRow) -> Listener | None:
         version=row.version,
         project_id=row.project_id,
         kind="event" if config["type"] == "event" else "internal-event",
+        mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
     )
 
 

@@ -1,7 +1,8 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts and the steps of runs after `keep_days`; the keys of deliveries,
-claims and the rows of runs after 90 days. Nothing goes that an open run still needs.
+claims and the rows of runs after 90 days; windows of masks a day after their end, and those of archived workflows.
+Nothing goes that an open run still needs.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,21 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from loops.store.runs import OPEN
-from loops.store.tables import claims, deliveries, events, run_steps, runs
+from loops.store.tables import claims, deliveries, events, masks, run_steps, runs, workflows
 
 KEY_DAYS = 90
 BATCH = 500
+# A delivery that arrived inside a window may wait for its dispatch as long.
+_MASK_GRACE = timedelta(days=1)
 
 Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 
 _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
+# With its end: a window that has begun anew since it was found is another one.
+_MASK = (masks.c.workflow_id, masks.c.digest, masks.c.ends_at)
+_ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.status == "archived"))
 _DEALT_WITH = deliveries.c.status != "accepted"
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
@@ -38,9 +44,10 @@ class Old:
     runs: Keys = field(default_factory=list)
     deliveries: Keys = field(default_factory=list)
     claims: Keys = field(default_factory=list)
+    masks: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any((self.bodies, self.events, self.steps, self.runs, self.deliveries, self.claims))
+        return any((self.bodies, self.events, self.steps, self.runs, self.deliveries, self.claims, self.masks))
 
 
 def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
@@ -59,6 +66,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         runs=batch(sa.select(runs.c.id).where(runs.c.finished_at < older, _OVER)),
         deliveries=batch(sa.select(deliveries.c.id).where(deliveries.c.received_at < older, _DEALT_WITH)),
         claims=batch(sa.select(*_CLAIM).where(claims.c.created_at < older)),
+        masks=batch(sa.select(*_MASK).where(masks.c.ends_at < now - _MASK_GRACE))
+        or batch(sa.select(*_MASK).where(_ARCHIVED)),
     )
 
 
@@ -72,6 +81,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (runs.delete().where(_among((runs.c.id,), old.runs)), old.runs),
         (deliveries.delete().where(_among((deliveries.c.id,), old.deliveries), _DEALT_WITH), old.deliveries),
         (claims.delete().where(_among(_CLAIM, old.claims)), old.claims),
+        (masks.delete().where(_among(_MASK, old.masks)), old.masks),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -184,6 +184,19 @@ class Claim(SQLModel, table=True):
     created_at: datetime = _instant()
 
 
+class Mask(SQLModel, table=True):
+    """A window of a workflow's mask: how often one hash has matched since `started_at`. The digest is of the hash and
+    of what gives the count its meaning, so an edit of these begins anew."""
+
+    __tablename__ = "loops_masks"
+    workflow_id: str = Field(primary_key=True)
+    digest: str = Field(primary_key=True)
+    started_at: datetime = _instant()
+    ends_at: datetime = Field(default=None, sa_type=Instant, nullable=False, index=True)
+    count: int = Field(sa_type=sa.BigInteger)
+    updated_at: datetime = _instant()
+
+
 class Run(SQLModel, table=True):
     """One execution of one revision for one event.
 
@@ -325,6 +338,7 @@ revisions = _core(Revision)
 deliveries = _core(Delivery)
 events = _core(Event)
 claims = _core(Claim)
+masks = _core(Mask)
 runs = _core(Run)
 run_steps = _core(RunStep)
 leases = _core(Lease)
