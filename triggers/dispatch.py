@@ -196,7 +196,7 @@ class Dispatcher:
         events = source.parse(delivery, parsed, self._config(connection, due.connection_id))
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
-        started, near = 0, 0
+        started, near, masked = 0, 0, 0
         # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
         decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
@@ -205,13 +205,16 @@ class Dispatcher:
                 continue
             verdicts = self._decide(connection, due, event, position)
             started += sum(verdict.passed for verdict in verdicts)
-            near += sum(not verdict.passed for verdict in verdicts)
+            masked += sum(verdict.stage == "mask" for verdict in verdicts)
+            near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
             for verdict in verdicts:
                 outcome.stages[verdict.stage] = outcome.stages.get(verdict.stage, 0) + 1
         outcome.runs += started
         if started:
             return Settled(due.id, "dispatched", "", started)
-        return Settled(due.id, "ignored", f"no loop started; {near} came near" if near else "no loop listens for it", 0)
+        told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
+        reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
+        return Settled(due.id, "ignored", reason, 0)
 
     def _config(self, connection: sa.Connection, connection_id: int) -> Mapping[str, Any]:
         if connection_id not in self._configs:

@@ -101,6 +101,7 @@ async def test_the_same_hash_starts_one_run_and_the_others_say_why_they_do_not(s
     clock.go(10)
     second = await sent(service, "acme/one", 2)
     assert [run["delivery_id"] for run in await service.runs(flow)] == [first]
+    assert (await service.delivery(second))["reason"] == "no loop started; 1 masked"
     (started,), (held,) = await service.verdicts(first), await service.verdicts(second)
     end = f"its window ends at {begun + timedelta(hours=1):%Y-%m-%d %H:%M:%S} UTC"
     assert (started["stage"], started["passed"]) == ("start", True)
