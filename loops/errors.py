@@ -16,6 +16,7 @@ LoopsError                   code, http_status, retryable; the message says what
 ├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
 │  └─ Unreached              it gave no answer; sent: whether it may have got the call
 └─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
+   └─ RowHeld: another transaction has the row, which is not waited for
 """
 
 from collections.abc import Sequence
@@ -222,6 +223,13 @@ class Conflict(StoreError):
 
     code = "store.conflict"
     http_status = 409
+
+
+class RowHeld(StoreError):
+    """Another transaction has the row; nobody waits for it, and the same work may be tried again."""
+
+    code = "store.held"
+    retryable = True
 
 
 class StoreBusy(StoreError):

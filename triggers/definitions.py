@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.definition import listening_filter
+from loops.definition import listening_filter, listening_mask
 from loops.errors import DefinitionError
 from loops.filters import NO_PROJECT, ProjectFilters
 from loops.projects import project_filters
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
 from triggers.source import Topic
 
@@ -131,7 +132,7 @@ def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
 def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
 
-    Raises DefinitionError where the trigger's filter cannot be compiled.
+    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
     """
     config = _trigger_config(row.definition)
     compiled = listening_filter(config, project)
@@ -145,6 +146,7 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         project_id=row.project_id,
         kind="event" if config["type"] == "event" else "internal-event",
         allows_unverified=config.get("allow_unverified") is True,
+        mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
     )
 
 

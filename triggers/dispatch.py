@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import DefinitionError, LoopsError, StoreBusy
+from loops.errors import DefinitionError, LoopsError, RowHeld, StoreBusy
 from loops.event import Delivery, Event
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
@@ -30,6 +30,7 @@ from loops.store.outage import is_outage
 from loops.store.runs import NewRun
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
+from triggers.mask_stage import hold
 from triggers.matcher import Listener
 from triggers.people import remembered
 from triggers.posthog.event import SOURCE as POSTHOG
@@ -168,6 +169,8 @@ class Dispatcher:
                 return Settled(due.id, "quarantined", reason, 0)
             delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
             return self._dispatch(connection, due, delivery, None, outcome)
+        except RowHeld:
+            return None  # no fault of its own: it stays accepted, and the next batch takes it again
         except Exception as error:
             if is_outage(error):
                 raise  # the database itself: the whole batch is tried again
@@ -200,17 +203,25 @@ class Dispatcher:
             events = self._of_people(connection, due, events, settings)
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
-        started, near = 0, 0
+        started, near, masked = 0, 0, 0
+        # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
+        decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
+            if event.uuid in decided:
+                started += decided[event.uuid]
+                continue
             verdicts = self._decide(connection, due, event, position)
             started += sum(verdict.passed for verdict in verdicts)
-            near += sum(not verdict.passed for verdict in verdicts)
+            masked += sum(verdict.stage == "mask" for verdict in verdicts)
+            near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
             for verdict in verdicts:
                 outcome.stages[verdict.stage] = outcome.stages.get(verdict.stage, 0) + 1
         outcome.runs += started
         if started:
             return Settled(due.id, "dispatched", "", started)
-        return Settled(due.id, "ignored", f"no loop started; {near} came near" if near else "no loop listens for it", 0)
+        told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
+        reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
+        return Settled(due.id, "ignored", reason, 0)
 
     def _of_people(
         self, connection: sa.Connection, due: Due, events: list[Event], settings: Mapping[str, Any]
@@ -270,8 +281,15 @@ class Dispatcher:
             first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             if first is not None:
                 return verdict("claim", f"the same fact came before, in delivery {first}")
+        reason = "every filter and brake passed"
+        if listener.mask is not None:
+            # By the time of arrival: a window is about when things happened, not about when they were dispatched.
+            masked = hold(connection, listener.key, listener.mask, event_json(event), due.received_at)
+            if not masked.passes:
+                return verdict("mask", masked.reason)
+            reason = f"{reason}; {masked.reason}"
         self._start(connection, due, event, listener, state)
-        return verdict("start", "every filter and brake passed", passed=True)
+        return verdict("start", reason, passed=True)
 
     def _start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener, state: RunState) -> None:
         run = NewRun(

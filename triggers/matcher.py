@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from loops.event import Event, JsonValue
 from loops.filters import Comparison, Condition, Filter
+from triggers.masking import Mask
 from triggers.source import Topic
 from triggers.verdict import Verdict
 
@@ -46,6 +47,7 @@ class Listener:
     project_id: str
     kind: TriggerKind
     allows_unverified: bool = False
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
     failed = next((comparison for comparison in compared if not comparison.passed), None)
     if failed is not None:
         return verdict("filters", failed.words(), compared)
-    return verdict("start", "every filter passed", compared)
+    unknown = "; whether its mask would have let it pass is not worked out again" if listener.mask else ""
+    return verdict("start", f"every filter passed{unknown}", compared)
 
 
 def _fields(event: Event) -> tuple[JsonValue, ...]:

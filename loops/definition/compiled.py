@@ -152,6 +152,20 @@ def listening_filter(config: Mapping[str, object], project: ProjectFilters = NO_
     return None if filters is None else compile_filter(filters, path="trigger.config.filters", project=project)
 
 
+_MASKING: TypeAdapter[Masking | None] = TypeAdapter(Masking | None)
+
+
+def listening_mask(masking: object, config: Mapping[str, object]) -> Masking | None:
+    """A stored workflow's masking; None where it has none, or its trigger is never masked. Raises DefinitionError."""
+    try:
+        read = _MASKING.validate_python(masking)
+        return read if read is not None and _TRIGGER.validate_python(config).maskable else None
+    except ValidationError as error:
+        raise DefinitionError.at(
+            "trigger_masking", f"is not what this release reads: {error.errors()[0]['msg']}"
+        ) from error
+
+
 def compile_mask(masking: Masking | None, config: Trigger | None, findings: Findings) -> Template | None:
     """The template of the hash. `config` is the trigger's, if it could be read."""
     if masking is None:
@@ -165,6 +179,8 @@ def compile_mask(masking: Masking | None, config: Trigger | None, findings: Find
     inspect_roots(template, MASK_ROOTS, path, findings)
     if config is not None and not config.maskable:
         findings.warn("trigger_masking", f"has no effect: a trigger of type {config.type} is never masked")
+    elif masking.threshold == 1:
+        findings.warn("trigger_masking.threshold", "1 lets every match start a run", "leave it out, or take 2 or more")
     elif config is not None and not config.has_person and "person" in template.roots:
         findings.warn(
             path,

@@ -1,6 +1,7 @@
 """Which actions of a workflow may change something outside, so that events of unknown senders start only the others.
 
-What is not known to be harmless counts as writing: a new kind of action has to be entered here on purpose.
+What is not known to be harmless counts as writing: a new kind of action has to be entered here on purpose. The notes of
+an agent are the loop's own: nothing outside changes by them.
 """
 
 import json

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from loops.definition.findings import Findings, join
 from loops.definition.schema.actions import ActionShape, FunctionConfig, TriggerAction
-from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
 UNSTARTED_TRIGGERS = frozenset({"schedule", "manual", "webhook"})
@@ -46,9 +45,3 @@ def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:
         findings.warn(
             join(path, "type"), "nothing starts a workflow of this trigger type in this release yet", _WHAT_STARTS
         )
-
-
-def warn_of_masking(masking: Masking | None, trigger: Trigger | None, findings: Findings) -> None:
-    """Warn of masking that would hold something back. `trigger` is the workflow's, if it could be read."""
-    if masking is not None and (trigger is None or trigger.maskable):
-        findings.warn("trigger_masking", "masking is not applied yet: every match starts a run")

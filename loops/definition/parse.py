@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
 from loops.definition.findings import Findings, few_suggestions, join, nearest, shown
 from loops.definition.limits import inspect_size
-from loops.definition.not_yet import warn_of_action, warn_of_masking
+from loops.definition.not_yet import warn_of_action
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
 from loops.definition.schema.actions import Action, ActionShape, TriggerAction
@@ -172,7 +172,6 @@ def _inspect(read: _Read, findings: Findings, project: ProjectFilters) -> None:
 def _inspect_head(head: _Head, trigger: TriggerConfig | None, findings: Findings) -> None:
     head.inspect("", findings)
     compile_mask(head.trigger_masking, trigger, findings)
-    warn_of_masking(head.trigger_masking, trigger, findings)
     if isinstance(trigger, EventTrigger) and head.exit_condition in _TRIGGER_ASKED_AGAIN:
         findings.refuse(
             "exit_condition", f'"{head.exit_condition}" is not supported yet', 'use "exit_only_at_end" or leave it out'

@@ -1,32 +1,20 @@
-"""Regular expressions by RE2, whose time grows with the text alone, so that no pattern can hang the service."""
+"""The operators of regular expressions, and cleaned paths."""
 
 from functools import lru_cache
 from typing import Any
 
-import re2
-
 from loops.errors import Fault, FilterError
 from loops.event import JsonValue
 from loops.expressions.coercion import to_text
+from loops.expressions.regular import LONGEST_PATTERN, PatternError, compiled, refusal
 from loops.filters.operator import Complaint, Holds, Operator, comparable, each, listed
 from loops.filters.project import ProjectFilters
 
-LONGEST_PATTERN = 1_000
 MOST_INSTRUCTIONS = 2_000
 # Instructions of a pattern times bytes of a text: well under a second at worst.
 _MOST_WORK = 100_000_000
-_MEMORY = 1 << 20
 
 _TOO_LONG = "the text is too long for this pattern"
-_LACKING = (
-    ("(?=", "lookahead is not supported", "two filters may each ask for one part"),
-    ("(?!", "lookahead is not supported", "use not_regex in a second filter"),
-    ("(?<=", "lookbehind is not supported", "match the text before it too"),
-    ("(?<!", "lookbehind is not supported", "use not_regex in a second filter"),
-    ("(?>", "atomic groups are not supported", "use (?:…): no pattern is slow here"),
-    ("(?(", "conditional groups are not supported", "use several patterns in a list"),
-    ("(?#", "comments are not supported", "leave it out"),
-)
 
 
 class Pattern:
@@ -34,7 +22,7 @@ class Pattern:
 
     __slots__ = ("_compiled", "_most_bytes")
 
-    def __init__(self, compiled: Any) -> None:  # noqa: ANN401  # re2 has no types
+    def __init__(self, compiled: Any) -> None:  # noqa: ANN401  # the library has no types
         self._compiled = compiled
         self._most_bytes = _MOST_WORK // max(1, compiled.programsize)
 
@@ -64,13 +52,8 @@ def compile_pattern(pattern: str, *, path: str) -> Pattern:
     return _compiled(pattern)
 
 
-@lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> Pattern:
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _MEMORY
-    return Pattern(re2.compile(pattern, options))
+    return Pattern(compiled(pattern.encode(), captures=False))
 
 
 @lru_cache(maxsize=1024)
@@ -83,24 +66,12 @@ def _fault_in(pattern: str) -> Complaint:
         size = _compiled(pattern)._compiled.programsize  # noqa: SLF001
     except UnicodeEncodeError:
         return "holds half of a character", "write the whole character"
-    except re2.error as error:
-        return _refusal(pattern, error)
+    except PatternError as error:
+        what, mend = refusal(error)
+        return f"is no pattern that can be used: {what or repr(pattern)}", mend
     if size > MOST_INSTRUCTIONS:
         return "is a pattern that is too large once its repetitions are written out", "repeat less, or use + or *"
     return None
-
-
-def _refusal(pattern: str, error: Exception) -> tuple[str, str]:
-    told = error.args[0] if error.args else b""
-    reason = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
-    for opening, message, mend in _LACKING:
-        if opening in reason:
-            return f"is no pattern that can be used: {message} ({reason})", mend
-    if "invalid escape sequence" in reason and reason[-1:].isdecimal():
-        return f"is no pattern that can be used: backreferences are not supported ({reason})", "write the text again"
-    if "too large" in reason or "repetition size" in reason:
-        return f"is no pattern that can be used: {reason}", "repeat at most 1000 times"
-    return f"is no pattern that can be used: {reason or repr(pattern)}", "patterns are written as RE2 has them"
 
 
 def _fault(wanted: JsonValue) -> Complaint:

@@ -193,6 +193,12 @@ def brought_by(
     return found
 
 
+def decided(connection: sa.Connection, delivery_id: str) -> dict[str, int]:
+    """The events of a delivery whose verdicts are stored, by uuid, with how many runs each started."""
+    rows = connection.execute(sa.select(events.c.uuid, events.c.verdicts).where(events.c.delivery_id == delivery_id))
+    return {uuid: sum(verdict["passed"] for verdict in verdicts or ()) for uuid, verdicts in rows}
+
+
 def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:
     """Claim a fact for a workflow: None when it is ours, else the delivery that had it first."""
     row = {"workflow_id": workflow_id, "claim": meaning, "delivery_id": delivery_id, "created_at": now}

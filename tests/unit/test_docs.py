@@ -49,6 +49,7 @@ from triggers.dispatch import event_json
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
+from triggers.masking import Key, mask_of
 from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
 from triggers.slack.ignored import ignored_reason as slack_ignored
 
@@ -287,6 +288,20 @@ def _shown(name: str, default: object) -> str:
 def test_the_keys_of_each_part_are_what_its_schema_says(heading: str, shape: type[Shape]) -> None:
     rows = table(section(page("reference/workflow.md"), heading), "key", "default", "meaning")
     assert {key: default for key, default, _ in rows} == _keys(shape)
+
+
+@pytest.mark.parametrize(
+    ("told", "text", "ttl"),
+    table(page("reference/workflow.md"), "to start at most", "hash", "ttl"),
+    ids=lambda cell: str(cell)[:20],
+)
+def test_the_masks_that_are_shown_hold_back_what_is_the_same(told: str, text: str, ttl: str) -> None:
+    made = mask_of(Masking(hash=text, ttl=json.loads(ttl)))
+    assert told
+    assert made is not None
+    keys = [made.key(event_json(the_event()), _CLOCK) for _ in range(2)]
+    assert isinstance(keys[0], Key)
+    assert keys[0] == keys[1]
 
 
 def test_the_keys_of_an_input_are_what_its_schema_says() -> None:
