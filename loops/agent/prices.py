@@ -27,6 +27,11 @@ class Price:
         return (cost + usage.cache_read * read + usage.cache_write * write) / _MILLION
 
 
+def priced(provider: str, model: str) -> bool:
+    """Whether the list has a price for this model."""
+    return list_price(provider, model)(Usage(1_000, 1_000)) is not None
+
+
 def list_price(provider: str, model: str) -> Pricing:
     """The list price of `model` at `provider` (openai, anthropic, …), from the tables of genai-prices.
 

@@ -22,7 +22,7 @@ from loops.agent.sanitise import sanitised, sanitised_value
 from loops.agent.tools import Resources, toolbox
 from loops.agent.tools.tool import Tool
 from loops.agent.transcript import Round, Transcript
-from loops.errors import LoopsError, RunFenced, StoreBusy
+from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy
 from loops.packed import unpack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import tasks as store
@@ -139,7 +139,8 @@ class TaskWorker:
         except (RunFenced, StoreBusy):
             raise
         except LoopsError as error:
-            return self._broken(claimed, f"{error.message} ({error.hint})" if error.hint else error.message)
+            hint = "" if isinstance(error, ConfigError) or not error.hint else f" ({error.hint})"
+            return self._broken(claimed, f"{error.message}{hint}")
         except Exception as error:
             # A fault of ours ends the task, told on its page; the traceback is the operator's.
             log.exception("agent raised", extra={"task_id": claimed.id})

@@ -23,11 +23,11 @@ from loops.agent.budget import estimate
 from loops.agent.model import FaultKind, Model, ModelError, ModelSettings, ToolSpec
 from loops.agent.models.conversion import foreign_messages, own_reply
 from loops.agent.models.opening import ModelAccess
+from loops.agent.models.words import detail_of, fault_words
 from loops.agent.transcript import Message, Reply, Usage
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
 _LONGEST_MESSAGE = 500
-_MEND_KEY = "the key that LOOPS_MODEL_API_KEY holds is not taken"
 _OVERFLOW = re.compile(r"context.{0,12}(length|window|size)|prompt is too long|too many tokens", re.IGNORECASE)
 
 # The first that fits: pydantic-ai's classes overlap, since one error is both its category and its HTTP status.
@@ -130,12 +130,11 @@ class ProviderModel:
         return given
 
     def _told(self, error: foreign.ModelAPIError | foreign.UnexpectedModelBehavior) -> ModelError:
-        words = str(error)[:_LONGEST_MESSAGE]
         status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
         retry_after = error.retry_after if isinstance(error, foreign.ModelAPIError) else None
         kind = _kind(error, status)
-        if kind == "auth":
-            words = f"{words}; {_MEND_KEY}"
+        detail = detail_of(error.body if isinstance(error, foreign.ModelAPIError) else None, str(error))
+        words = fault_words(kind, detail, status, self._access.base_url)
         return ModelError(self.name, kind, words, status=status, retry_after=retry_after)
 
 
