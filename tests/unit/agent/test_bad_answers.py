@@ -70,4 +70,4 @@ async def test_ag_08_however_much_tools_return_a_request_stays_within_the_contex
 async def test_a_request_that_the_provider_refused_costs_nothing(kind):
     turn = ScriptedTurn(fails=(ModelError("double", kind, "no"),) * 9)
     result = await run(agent([turn], limits=Limits(requests=1), pricing=lambda usage: Decimal(usage.total)))
-    assert (result.ending, result.usage.total, result.cost) == ("provider_error", 0, 0)
+    assert (result.ending, result.usage.total, result.cost) == ("provider_error", 0, Decimal(0))
