@@ -50,7 +50,7 @@ def list_price(provider: str, model: str) -> Pricing:
         )
         try:
             return calc_price(counted, model_ref=model, provider_id=provider).total_price
-        except LookupError:
+        except (LookupError, ValueError):  # a model without a price, or numbers that no request has
             return None
 
     return price

@@ -28,6 +28,8 @@ from loops.agent.transcript import Message, Reply, Usage
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
 _LONGEST_MESSAGE = 500
+# What the libraries raise for an answer of another shape than its protocol has.
+_MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _OVERFLOW = re.compile(r"context.{0,12}(length|window|size)|prompt is too long|too many tokens", re.IGNORECASE)
 
 # The first that fits: pydantic-ai's classes overlap, since one error is both its category and its HTTP status.
@@ -85,6 +87,9 @@ class ProviderModel:
             raise self._told(error) from error
         except foreign.UserError as error:
             raise ModelError(self.name, "refused", str(error)[:_LONGEST_MESSAGE]) from error
+        except _MISREAD as error:
+            words = f"the answer could not be read: {type(error).__name__}: {error}"
+            raise ModelError(self.name, "server", words[:_LONGEST_MESSAGE]) from error
         # pydantic-ai calls a stream that ends without saying why a complete answer.
         if not (response.provider_details or {}).get("finish_reason"):
             raise ModelError(self.name, "network", "the answer ended before it was complete")
