@@ -125,9 +125,18 @@ class Posted:
 class Messages(Protocol):
     """The outbox, as steps use it: each call is part of the caller's transaction."""
 
-    def put(self, connection: "Connection", kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Posted:
+    def put(
+        self,
+        connection: "Connection",
+        kind: str,
+        inputs: Mapping[str, JsonValue],
+        origin: Origin,
+        *,
+        notice: str = "",
+    ) -> Posted:
         """Store a message of a kind (`slack`, `email`) made of a template's rendered inputs, to be sent after the
-        commit. One key is one message. Raises StepFailed where the inputs make none."""
+        commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
+        inputs make none."""
 
     def state(self, connection: "Connection", message_id: str) -> Posted:
         """Where a message stands. Raises NotFound."""

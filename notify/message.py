@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from html import escape
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from loops.event import JsonValue
 
+_MARK = "[incomplete]"
 Kind = Literal["slack", "email", "page"]
 Format = Literal["markdown", "mrkdwn", "plain"]
 
@@ -93,6 +95,17 @@ class Message:
             html=mask(self.html),
             subject=mask(self.subject),
             blocks=tuple(blocks) if isinstance(blocks, list) else (),
+        )
+
+    def noticed(self, notice: str) -> "Message":
+        """The message with a notice before all that it says, in each of its forms."""
+        section: JsonValue = {"type": "section", "text": {"type": "plain_text", "text": notice[:2900]}}
+        return replace(
+            self,
+            text=f"{notice}\n\n{self.text}".rstrip(),
+            html=f"<p><strong>{escape(notice)}</strong></p>\n{self.html}" if self.html else "",
+            subject=f"{_MARK} {self.subject}".rstrip() if self.subject else "",
+            blocks=(section, *self.blocks) if self.blocks else (),
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -37,9 +37,18 @@ class OutboxMessages:
         self._clock = clock
         self._poke = poke
 
-    def put(self, connection: sa.Connection, kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Posted:
+    def put(
+        self,
+        connection: sa.Connection,
+        kind: str,
+        inputs: Mapping[str, JsonValue],
+        origin: Origin,
+        *,
+        notice: str = "",
+    ) -> Posted:
         """See Messages.put. Without a connection over which it could leave the message is shown on the page alone."""
         message = message_of(kind, inputs, origin.key)
+        message = message.noticed(notice) if notice else message
         run_requests.hold(connection, origin.run_id)
         stored = self._outbox.put(
             connection,

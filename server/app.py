@@ -114,6 +114,8 @@ class Service:
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
+        if self.role in _WORKS:
+            self._wiring.models(_models(self.settings)).check(needs_price=self.settings.task_cost is not None)
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))

@@ -24,7 +24,10 @@ def read_arguments(text: str) -> Mapping[str, Any]:
         value = _inner(value)
     if not isinstance(value, dict):
         raise ToolError("BAD_ARGUMENTS", f"the arguments are {_kind(value)}, not an object", _OBJECT)
-    return {storable(key): storable_value(item) for key, item in value.items()}
+    try:
+        return {storable(key): storable_value(item) for key, item in value.items()}
+    except RecursionError:
+        raise ToolError("BAD_JSON", "the arguments are nested too deep", _OBJECT) from None
 
 
 def _inner(value: str) -> object:

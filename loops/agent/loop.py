@@ -213,9 +213,13 @@ class _Work:
         return await self._abort.within(work, seconds)
 
     async def _broken(self, one: Round, asked: Asked, most: Usage, finish: Finish) -> None:
-        """Keep a round whose answer never came whole, with what is known of it."""
+        """Keep a round whose answer never came whole, with what is known of it.
+
+        A provider that answered with an error, or was never reached, has worked on nothing and charges nothing.
+        """
         text = "".join(asked.text)
-        usage = Usage(most.input, tokens_of(len(text)) if text else 0, estimated=True)
+        charged = finish != "error" or bool(text)
+        usage = Usage(most.input, tokens_of(len(text)) if text else 0, estimated=True) if charged else Usage()
         await self._budget.settle(f"{one.number}", usage)
         reply = cleaned(Reply(text, usage=usage, finish=finish), (), one.number)
         cost = self._agent.pricing(usage)

@@ -27,6 +27,11 @@ class Price:
         return (cost + usage.cache_read * read + usage.cache_write * write) / _MILLION
 
 
+def priced(provider: str, model: str) -> bool:
+    """Whether the list has a price for this model."""
+    return list_price(provider, model)(Usage(1_000, 1_000)) is not None
+
+
 def list_price(provider: str, model: str) -> Pricing:
     """The list price of `model` at `provider` (openai, anthropic, …), from the tables of genai-prices.
 
@@ -45,7 +50,7 @@ def list_price(provider: str, model: str) -> Pricing:
         )
         try:
             return calc_price(counted, model_ref=model, provider_id=provider).total_price
-        except LookupError:
+        except (LookupError, ValueError):  # a model without a price, or numbers that no request has
             return None
 
     return price

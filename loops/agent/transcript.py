@@ -20,6 +20,8 @@ Guard = Literal["timeout", "max_rounds", "no_tool", "stuck", "budget"]
 """What ends an agent that does not end by itself."""
 
 NO_CODE = ""
+MOST_TOKENS = 1_000_000_000
+"""Of one answer; more is a fault of whoever counted."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -306,8 +308,31 @@ def cleaned(reply: Reply, taken: Sequence[str], number: int) -> Reply:
     used = set(taken)
     calls = []
     for index, call in enumerate(reply.calls):
-        own = storable(call.id)
-        unique = own if own and own not in used else f"call_{number}_{index}"
+        unique, again = storable(call.id), 0
+        while not unique or unique in used:
+            unique, again = f"call_{number}_{index}" + (f"_{again}" if again else ""), again + 1
         used.add(unique)
         calls.append(Call(unique, storable(call.name), storable(call.arguments)))
-    return replace(reply, text=storable(reply.text), thought=storable(reply.thought), calls=tuple(calls))
+    return replace(
+        reply,
+        text=storable(reply.text),
+        thought=storable(reply.thought),
+        calls=tuple(calls),
+        usage=_counted(reply.usage),
+        native=_native(reply.native),
+    )
+
+
+def _counted(usage: Usage) -> Usage:
+    """Whole numbers that a request can have: some servers count in fractions, or below nothing."""
+    given = (usage.input, usage.output, usage.cache_read, usage.cache_write)
+    whole = tuple(min(max(0, int(count)), MOST_TOKENS) for count in given)
+    return Usage(whole[0], whole[1], whole[2], whole[3], usage.estimated or whole != given)
+
+
+def _native(value: JsonValue) -> JsonValue:
+    """The provider's own form with storable text; None where it is nested deeper than can be stored."""
+    try:
+        return storable_value(value)
+    except RecursionError:
+        return None

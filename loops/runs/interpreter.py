@@ -141,17 +141,25 @@ class Interpreter:
         return settled.state
 
     async def _settle(self, acting: Acting, came: StepOutcome) -> Settled:
-        """Store what the step came to, together with what it decides in that transaction."""
+        """Store what the step came to, together with what it decides in that transaction.
+
+        Where its decision fails nothing of it is stored, and the fault is the step's.
+        """
         try:
-            settled = await persist(self._writer, lambda connection: self._settling.settle(connection, acting, came))
+            settled = await self._stored(acting, came)
         except (RunFenced, StoreBusy):
             raise
-        except LoopsError as error:  # the step's own decision failed: nothing of it was stored
-            failed = failure(error)
-            settled = await persist(self._writer, lambda connection: self._settling.settle(connection, acting, failed))
+        except LoopsError as error:
+            return await self._stored(acting, failure(error))
+        except Exception as error:
+            log.exception("step raised", extra={"run_id": acting.segment.claimed.run_id})
+            return await self._stored(acting, _internal(error))
         if isinstance(came, Transacted):
             came.after()
         return settled
+
+    async def _stored(self, acting: Acting, came: StepOutcome) -> Settled:
+        return await persist(self._writer, lambda connection: self._settling.settle(connection, acting, came))
 
     async def _over(self, claimed: Claimed, owner: str, state: RunState, effect: Finish) -> None:
         now, run = self._clock.now(), (claimed.run_id, claimed.seq, owner)
@@ -187,10 +195,11 @@ class Interpreter:
             work = step.resume(context, claimed.wait, claimed.wake)
         else:
             work = step.run(context)
-        return await self._watch(claimed.run_id, asyncio.ensure_future(work))
+        return await self._watch(acting, asyncio.ensure_future(work))
 
-    async def _watch(self, run_id: str, task: "asyncio.Task[StepOutcome]") -> StepOutcome:
+    async def _watch(self, acting: Acting, task: "asyncio.Task[StepOutcome]") -> StepOutcome:
         """The step's outcome; Cancelled only once the task has really ended."""
+        run_id = acting.segment.claimed.run_id
         self._active[run_id] = task
         try:
             return await task
@@ -204,8 +213,12 @@ class Interpreter:
         except LoopsError as error:
             return failure(error)
         except Exception as error:
-            # A fault in a step is the run's end, told on its page; the traceback is the operator's.
             log.exception("step raised", extra={"run_id": run_id})
-            return Failed("step.internal", f"internal error: {type(error).__name__}: {error}")
+            return _internal(error)
         finally:
             self._active[run_id] = None
+
+
+def _internal(error: Exception) -> Failed:
+    """A fault of ours is the run's end, told on its page; the traceback is the operator's."""
+    return Failed("step.internal", f"internal error: {type(error).__name__}: {error}")

@@ -5,11 +5,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from loops.errors import LoopsError
 from loops.event import JsonValue
 from loops.ports import Messages, Origin
 from loops.runs.program import Program
-from loops.runs.variables import assign
+from loops.runs.state import Failed
+from loops.runs.variables import VariablesTooLargeError, assign
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -28,21 +28,38 @@ class PartialResults:
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
 
-    def put(self, connection: "sa.Connection", acting: "Acting", partial: JsonValue) -> None:
-        """Store the message that would have followed, made of the partial result; nothing where none follows."""
+    def put(self, connection: "sa.Connection", acting: "Acting", failed: Failed) -> None:
+        """Store the message that would have followed, made of the partial result and marked as such; nothing where none
+        follows. Whatever goes wrong here must not undo that the run is over."""
         segment = acting.segment
         notify = _following_message(segment.program, acting.action_id)
         if notify is None:
             return
         run_id = segment.claimed.run_id
-        outputs = segment.program.node(acting.action_id).outputs
         try:
-            variables = assign(acting.state.variables, outputs, partial, refer_to=acting.action_id)
-            inputs = segment.program.render(notify, acting.scope_with(partial, variables))
-            origin = Origin(segment.claimed.project_id, run_id, notify, f"{run_id}:{notify}:incomplete")
-            self._messages.put(connection, _kind(segment.program.action(notify)), inputs, origin)
-        except (LoopsError, ValueError) as error:
-            log.warning("the partial result could not be sent: %s", error, extra={"run_id": run_id, "step": notify})
+            with connection.begin_nested():
+                scope = acting.scope_with(failed.partial, _variables(acting, failed.partial))
+                inputs = segment.program.render(notify, scope)
+                origin = Origin(segment.claimed.project_id, run_id, notify, f"{run_id}:{notify}:incomplete")
+                kind = _kind(segment.program.action(notify))
+                self._messages.put(connection, kind, inputs, origin, notice=_notice(failed))
+        except Exception:
+            log.exception("the partial result could not be sent", extra={"run_id": run_id, "step": notify})
+
+
+def _notice(failed: Failed) -> str:
+    if failed.code.startswith("task."):
+        return "Incomplete: the task did not end by itself."
+    return f"Incomplete: {failed.message}"
+
+
+def _variables(acting: "Acting", partial: JsonValue) -> Mapping[str, JsonValue]:
+    """The variables with what there is of the result; without it where that does not fit."""
+    outputs = acting.segment.program.node(acting.action_id).outputs
+    try:
+        return assign(acting.state.variables, outputs, partial, refer_to=acting.action_id)
+    except VariablesTooLargeError:
+        return acting.state.variables
 
 
 def _following_message(program: Program, action_id: str) -> str | None:

@@ -125,7 +125,7 @@ class Settling:
         elif isinstance(effect, Finish):
             store.finish(*run, row, effect, now)
             if self._partials is not None and isinstance(outcome, Failed) and outcome.told:
-                self._partials.put(connection, acting, outcome.partial)
+                self._partials.put(connection, acting, outcome)
         else:
             asked = store.record(*run, row, now)
         return Settled(after, effect, row, asked)

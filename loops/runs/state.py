@@ -182,7 +182,7 @@ def judged(graph: Graph, state: RunState, came: Outcome) -> Outcome:
     try:
         _assigned(graph, state, state.position, came)
     except VariablesTooLargeError as error:
-        return Failed("variables.too_large", error.args[0], _FEWER, came.result)
+        return Failed("variables.too_large", error.args[0], _FEWER, came.result, told=came.referred)
     return came
 
 

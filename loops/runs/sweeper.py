@@ -41,6 +41,7 @@ class Sweeper:
         self._client = client
         self._engine = engine
         self._clock = clock
+        self._after_task = ""
         self._after = ""  # the sweep goes round by run id, so that a long queue never hides what lies behind it
 
     async def forever(self) -> None:
@@ -86,7 +87,11 @@ class Sweeper:
 
     async def _sweep_tasks(self) -> int:
         now = self._clock.now()
-        found = await self._reader.read(lambda connection: task_store.quiet(connection, since=now - _STILL))
+        after = self._after_task
+        found = await self._reader.read(
+            lambda connection: task_store.quiet(connection, since=now - _STILL, after=after)
+        )
+        self._after_task = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses([(task_place(task_id), seq) for task_id, seq in found])
         return sum([
             await self._mend_task(task_id, seq, statuses.get((task_place(task_id), seq))) for task_id, seq in found

@@ -36,7 +36,7 @@ def read_path(value: JsonValue, path: str) -> JsonValue:
     for part in _PART.findall(path):
         if isinstance(value, dict):
             value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
             value = value[int(part)]
         else:
             return None

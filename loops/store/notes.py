@@ -31,6 +31,18 @@ class NoteRow:
 _ROW = [notes.c[name] for name in NoteRow.__dataclass_fields__]
 
 
+MOST_OPEN = 50
+"""Notes that may be open on one subject of a workflow."""
+
+
+def is_full(connection: sa.Connection, workflow_id: str, subject: str, key: str) -> bool:
+    """Whether another note may not be opened on the subject; the one with this key is there already."""
+    here = (notes.c.workflow_id == workflow_id, notes.c.subject == subject, notes.c.closed_at.is_(None))
+    count = connection.execute(sa.select(sa.func.count()).select_from(notes).where(*here)).scalar_one()
+    known = sa.select(notes.c.id).where(notes.c.open_key == key)
+    return count >= MOST_OPEN and connection.execute(known).first() is None
+
+
 def open_note(
     connection: sa.Connection,
     *,

@@ -46,8 +46,8 @@ class Task(SQLModel, table=True):
     restarts: int = 0
     owner: str | None = None
     rounds: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    output_tokens: int = Field(default=0, sa_type=sa.BigInteger)
     cost: float | None = None
     cancel_requested_at: datetime | None = instant_field(nullable=True)
     created_at: datetime = instant_field()

@@ -339,11 +339,10 @@ def cancel_requests(connection: sa.Connection, task_ids: Sequence[str]) -> list[
     return list(connection.execute(query.where(tasks.c.id.in_(task_ids), asked)).scalars())
 
 
-def quiet(connection: sa.Connection, *, since: datetime) -> list[tuple[str, int]]:
-    """Open tasks that have not moved since then."""
-    rows = connection.execute(
-        sa.select(tasks.c.id, tasks.c.seq).where(_OPEN, tasks.c.updated_at < since).order_by(tasks.c.id).limit(PAGE)
-    )
+def quiet(connection: sa.Connection, *, since: datetime, after: str) -> list[tuple[str, int]]:
+    """Open tasks with an id above `after` that have not moved since then."""
+    found = sa.select(tasks.c.id, tasks.c.seq).where(_OPEN, tasks.c.id > after, tasks.c.updated_at < since)
+    rows = connection.execute(found.order_by(tasks.c.id).limit(PAGE))
     return [(row[0], row[1]) for row in rows]
 
 

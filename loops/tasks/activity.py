@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from loops.agent.transcript import Call, CallResult
+from loops.agent.transcript import Call, CallResult, storable_value
 from loops.errors import RunFenced, StoreBusy
 from loops.ports import Clock, Writer
 from loops.store import tasks as store
+from loops.tasks.journal import masked
 
 log = logging.getLogger("loops.tasks")
 
@@ -23,7 +24,10 @@ class Activity:
     The stored form: {"round", "phase": "asking" | "calling" | "retrying", "text", "calls", "why", "since"}.
     """
 
-    def __init__(self, writer: Writer, clock: Clock, task_id: str, owner: str) -> None:
+    def __init__(
+        self, writer: Writer, clock: Clock, task_id: str, owner: str, mask: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._mask = mask
         self._writer = writer
         self._clock = clock
         self._task_id = task_id
@@ -89,4 +93,6 @@ class Activity:
 
     async def _store(self, activity: Mapping[str, Any]) -> None:
         here, now = (self._task_id, self._owner), self._clock.now()
-        await self._writer.run(lambda connection: store.tell(connection, *here, activity, now))
+        storable = storable_value(dict(activity))
+        shown = masked(storable, self._mask) if isinstance(storable, dict) else {}
+        await self._writer.run(lambda connection: store.tell(connection, *here, shown, now))

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from loops.agent.transcript import storable, storable_value
 from loops.store import run_requests
 from loops.store import tasks as store
 from loops.store.tasks import TaskEnd
@@ -23,8 +24,18 @@ def end_of(
     cost: float | None = None,
 ) -> TaskEnd:
     """What is stored of a task that came to `result`."""
-    told = result.as_json(task_id)
-    return TaskEnd(result.status, result.ending, result.reason, told, rounds, input_tokens, output_tokens, cost)
+    told = storable_value(result.as_json(task_id))
+    reason = storable(result.reason)
+    return TaskEnd(
+        result.status,
+        result.ending,
+        reason,
+        told if isinstance(told, dict) else {},
+        rounds,
+        input_tokens,
+        output_tokens,
+        cost,
+    )
 
 
 def cancelled_end(task_id: str) -> TaskEnd:

@@ -43,10 +43,14 @@ class StoredJournal:
         run = (self._task_id, self._owner, one.number)
         await persist(self._writer, lambda connection: store.keep_round(connection, *run, body, spent, now))
 
+    @property
+    def transcript(self) -> Transcript:
+        """The rounds that are kept, in their order."""
+        return Transcript("", "", tuple(self._kept[number] for number in sorted(self._kept)))
+
     def _spent(self) -> store.Spending:
-        all_of_it = Transcript("", "", tuple(self._kept.values()))
-        cost = all_of_it.cost
-        return store.Spending(all_of_it.usage.input, all_of_it.usage.output, None if cost is None else float(cost))
+        usage, cost = self.transcript.usage, self.transcript.cost
+        return store.Spending(usage.input, usage.output, None if cost is None else float(cost))
 
 
 def masked(value: Mapping[str, Any], mask: Callable[[str], str]) -> dict[str, Any]:

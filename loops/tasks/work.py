@@ -22,7 +22,7 @@ from loops.agent.sanitise import sanitised, sanitised_value
 from loops.agent.tools import Resources, toolbox
 from loops.agent.tools.tool import Tool
 from loops.agent.transcript import Round, Transcript
-from loops.errors import LoopsError, RunFenced, StoreBusy
+from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy
 from loops.packed import unpack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import tasks as store
@@ -134,33 +134,37 @@ class TaskWorker:
     async def _end_of(self, claimed: ClaimedTask, owner: str, abort: Abort) -> TaskEnd:
         """How the task ended, whatever happened."""
         transcript = _transcript(claimed)
+        journal = StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds)
         try:
-            result = await self._run_agent(claimed, owner, transcript, abort)
+            result = await self._run_agent(claimed, owner, transcript, journal, abort)
         except (RunFenced, StoreBusy):
             raise
         except LoopsError as error:
-            return self._broken(claimed, f"{error.message} ({error.hint})" if error.hint else error.message)
+            hint = "" if isinstance(error, ConfigError) or not error.hint else f" ({error.hint})"
+            return self._broken(claimed, journal, f"{error.message}{hint}")
         except Exception as error:
             # A fault of ours ends the task, told on its page; the traceback is the operator's.
             log.exception("agent raised", extra={"task_id": claimed.id})
-            return self._broken(claimed, f"internal error: {type(error).__name__}: {error}")
+            return self._broken(claimed, journal, f"internal error: {type(error).__name__}: {error}")
         return self._ended(claimed, result)
 
-    async def _run_agent(self, claimed: ClaimedTask, owner: str, transcript: Transcript, abort: Abort) -> AgentResult:
+    async def _run_agent(
+        self, claimed: ClaimedTask, owner: str, transcript: Transcript, journal: StoredJournal, abort: Abort
+    ) -> AgentResult:
         request = claimed.request
         async with (
             self._models.open(claimed.model) as opened,
-            Activity(self._writer, self._clock, claimed.id, owner) as activity,
+            Activity(self._writer, self._clock, claimed.id, owner, self._mask) as activity,
         ):
             await self._name_model(claimed.id, owner, opened.name)
             event = unpack(claimed.event)
-            notes = StoredNotes(self._writer, self._reader, self._clock, claimed)
+            notes = StoredNotes(self._writer, self._reader, self._clock, claimed, self._mask)
             resources = Resources(event, notes if notes.subject else None)
             agent = Agent(
                 claimed.id,
                 opened.model,
                 toolbox(resources, fields=request.get("fields"), more=self._tools),
-                StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds),
+                journal,
                 self._clock,
                 self._limits.agent,
                 ModelSettings(effort=request.get("effort")),
@@ -182,9 +186,11 @@ class TaskWorker:
         cost = None if came.cost is None else float(came.cost)
         return end_of(claimed.id, result, came.rounds, came.usage.input, came.usage.output, cost)
 
-    def _broken(self, claimed: ClaimedTask, reason: str) -> TaskEnd:
-        transcript = _transcript(claimed)
-        result = task_result("provider_error", self._mask(reason), "", {})
+    def _broken(self, claimed: ClaimedTask, journal: StoredJournal, reason: str) -> TaskEnd:
+        """The end of a task whose agent could not go on: with all that was kept of its rounds."""
+        transcript = journal.transcript
+        text = self._mask(sanitised(transcript.last_text))
+        result = task_result("provider_error", self._mask(sanitised(reason)), text, {})
         cost, usage = transcript.cost, transcript.usage
         return end_of(
             claimed.id, result, len(transcript.rounds), usage.input, usage.output, None if cost is None else float(cost)

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -16,8 +16,7 @@ import pytest_asyncio
 import sqlalchemy as sa
 
 from loops.store.tables import deliveries, leases, run_steps, runs
-from tests.acceptance.victims import OPEN, Victim, died, free_port, prepare, start
-from tests.conftest import empty_postgres
+from tests.acceptance.victims import OPEN, Victim, addresses, died, free_port, named, prepare, start, together
 from tests.integration.running import delay_action, eventually, issue, log_action, workflow
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
@@ -55,25 +54,16 @@ LIFE = workflow(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def victims(
-    postgres_url_of_the_module: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[list[Victim]]:
-    """One on SQLite and one on Postgres."""
+async def victims(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Victim]]:
+    """One on SQLite and one on Postgres for each lane."""
     made: list[Victim] = []
-    for name, url in (("sqlite", ""), ("postgres", postgres_url_of_the_module)):
-        folder = tmp_path_factory.mktemp(name)
-        address = url or f"sqlite:///{folder / 'loops.db'}"
-        made.append(Victim(folder, address, await prepare(folder, address, LIFE), free_port()))
-        made[-1].begin()
-    yield made
-    for one in made:
-        await one.end()
-
-
-@pytest.fixture(scope="module")
-def postgres_url_of_the_module(postgres_server: Any) -> Iterator[str]:
-    with empty_postgres(postgres_server) as url:
-        yield url
+    with addresses(postgres_server, tmp_path_factory.mktemp) as places:
+        for folder, address in places:
+            made.append(Victim(folder, address, await prepare(folder, address, LIFE), free_port()))
+            made[-1].begin()
+        yield made
+        for one in made:
+            await one.end()
 
 
 # In the order in which a delivery and its run pass them; the number says which passing. Between two of them nothing
@@ -107,9 +97,10 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize(("point", "nth"), POINTS, ids=lambda value: str(value))
-async def test_killed_at_any_point_a_delivery_becomes_one_run_with_each_step_once(victims, point, nth):
-    await asyncio.gather(*(killed_at(victim, point, nth) for victim in victims))
+@pytest.mark.parametrize("points", together(POINTS), ids=named)
+async def test_killed_at_any_point_a_delivery_becomes_one_run_with_each_step_once(victims, points):
+    lanes = [(victims[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
+    await asyncio.gather(*(killed_at(victim, *point) for both, point in lanes for victim in both))
 
 
 async def killed_at(victim: Victim, point: str, nth: int) -> None:
@@ -135,7 +126,7 @@ async def test_killed_while_it_waits_a_run_goes_on_when_its_time_has_come(victim
         victim.begin()
         await completed(victim, key)
 
-    await asyncio.gather(*(killed_in_its_wait(victim) for victim in victims))
+    await asyncio.gather(*(killed_in_its_wait(victim) for victim in victims[:2]))
 
 
 async def test_killed_again_and_again_at_the_same_point_a_run_still_ends(victims):
@@ -151,7 +142,7 @@ async def test_killed_again_and_again_at_the_same_point_a_run_still_ends(victims
         victim.begin()
         await completed(victim, key)
 
-    await asyncio.gather(*(killed_thrice(victim) for victim in victims))
+    await asyncio.gather(*(killed_thrice(victim) for victim in victims[:2]))
 
 
 async def test_after_all_that_there_is_one_run_for_each_delivery(victims):

@@ -4,7 +4,8 @@ messages."""
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,7 @@ from loops.store import connections
 from loops.store.tables import outbox, runs
 from loops.store.task_tables import notes, task_rounds, tasks
 from server.app import Wiring
-from tests.acceptance.victims import OPEN, Victim, free_port
-from tests.conftest import empty_postgres
+from tests.acceptance.victims import OPEN, Victim, addresses, free_port, named, together
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.doubles.smtp import SmtpDouble, smtp
 from tests.integration.running import Running, eventually, issue, running, workflow
@@ -102,23 +102,15 @@ async def prepared(folder: Path, url: str, slack_url: str, port: int) -> int:
         return service.hook
 
 
-@pytest.fixture(scope="module")
-def postgres_url_of_the_module(postgres_server: Any) -> Iterator[str]:
-    with empty_postgres(postgres_server) as url:
-        yield url
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def reporters(
-    postgres_url_of_the_module: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[list[Reporter]]:
-    """One on SQLite and one on Postgres, with a Slack and a mail server of their own."""
+async def reporters(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Reporter]]:
+    """One on SQLite and one on Postgres for each lane, with a Slack of its own and one mail server for all."""
     made: list[Reporter] = []
-    mails = tmp_path_factory.mktemp("smtp")
-    async with slack() as first, slack() as second, smtp(mails, security="none", password=False) as (post, _tls):
-        for name, url, double in (("sqlite", "", first), ("postgres", postgres_url_of_the_module, second)):
-            folder = tmp_path_factory.mktemp(name)
-            address = url or f"sqlite:///{folder / 'loops.db'}"
+    async with AsyncExitStack() as opened:
+        mails = tmp_path_factory.mktemp("smtp")
+        post, _tls = await opened.enter_async_context(smtp(mails, security="none", password=False))
+        for folder, address in opened.enter_context(addresses(postgres_server, tmp_path_factory.mktemp)):
+            double = await opened.enter_async_context(slack())
             hook = await prepared(folder, address, double.url, post.port)
             made.append(Reporter(Victim(folder, address, hook, free_port()), double, post))
             made[-1].victim.begin()
@@ -173,21 +165,21 @@ async def killed_at(reporter: Reporter, point: str, nth: int, repository: str) -
     return key
 
 
-@pytest.mark.parametrize(("point", "nth"), POINTS, ids=lambda value: str(value))
-async def test_killed_at_any_point_there_is_one_task_and_its_report_arrives_in_slack_once(reporters, point, nth):
-    async def once(reporter: Reporter) -> None:
+@pytest.mark.parametrize("points", together(POINTS), ids=named)
+async def test_killed_at_any_point_there_is_one_task_and_its_report_arrives_in_slack_once(reporters, points):
+    async def once(reporter: Reporter, point: str, nth: int) -> None:
         key = await killed_at(reporter, point, nth, "acme/widgets")
         run, _, messages = await reporter.state(key)
         assert (run["status"], run["reason"]) == ("completed", "done")
         assert [message["status"] for message in messages] == ["sent"]
         assert [text for text in reporter.slack.texts() if key in text] == [f"Reported. Issue {key}"]
 
-    await asyncio.gather(*(once(reporter) for reporter in reporters))
+    lanes = [(reporters[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
+    await asyncio.gather(*(once(reporter, *point) for both, point in lanes for reporter in both))
 
 
-@pytest.mark.parametrize("point", ["message_claim:after", "send:before", "send:after", "message_move:inside"])
-async def test_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_so(reporters, point):
-    async def at_most_once(reporter: Reporter) -> None:
+async def test_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_so(reporters):
+    async def at_most_once(reporter: Reporter, point: str) -> None:
         key = await killed_at(reporter, point, 1, "acme/mailed")
         run, _, messages = await reporter.state(key)
         arrived = [mail for mail in reporter.smtp.mails if mail["Subject"] == f"Issue {key}"]
@@ -196,7 +188,9 @@ async def test_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_so(repo
         assert run["status"] == "failed"
         assert "notify" in run["reason"]
 
-    await asyncio.gather(*(at_most_once(reporter) for reporter in reporters))
+    for points in (["message_claim:after", "send:before"], ["send:after", "message_move:inside"]):
+        lanes = [(reporters[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
+        await asyncio.gather(*(at_most_once(reporter, point) for both, point in lanes for reporter in both))
 
 
 async def test_after_all_that_nothing_was_posted_or_written_twice(reporters):

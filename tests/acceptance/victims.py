@@ -3,7 +3,8 @@
 import multiprocessing
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,9 +18,35 @@ from loops.store.database import is_sqlite
 from loops.store.tables import deliveries, runs
 from server.app import Role, Wiring
 from tests.acceptance import killer
+from tests.conftest import empty_postgres
 from tests.integration.running import eventually, running, signed
 
 OPEN = {"queued", "running", "waiting"}
+# So many are killed beside each other, each on databases of its own: most of a takeover is waiting.
+LANES = 3
+
+
+def together(points: Sequence[tuple[str, int]]) -> list[tuple[tuple[str, int], ...]]:
+    """The points in groups, one for each lane."""
+    return [tuple(points[start : start + LANES]) for start in range(0, len(points), LANES)]
+
+
+def named(group: Sequence[tuple[str, int]]) -> str:
+    """What a test of these points is called."""
+    return ",".join(f"{point}-{nth}" for point, nth in group)
+
+
+@contextmanager
+def addresses(server: Any, folder: Callable[[str], Path]) -> Iterator[list[tuple[Path, str]]]:
+    """A folder and an empty database for each lane, on SQLite and on Postgres."""
+    with ExitStack() as opened:
+        found = []
+        for _lane in range(LANES):
+            own = folder("sqlite")
+            found.append((own, f"sqlite:///{own / 'loops.db'}"))
+            found.append((folder("postgres"), opened.enter_context(empty_postgres(server))))
+        yield found
+
 
 # Forked from a process that has imported everything, so that a start costs what the service costs.
 _processes = multiprocessing.get_context("forkserver")

@@ -217,8 +217,8 @@ def test_what_can_reach_no_model_is_refused_with_its_mend():
     key = SecretText("k")
     for choice, given, words in (
         ("gpt", key, "names no model"),
-        ("mine:m", key, "base_url"),
-        ("openai:m", None, "API key"),
+        ("mine:m", key, "LOOPS_MODEL_BASE_URL"),
+        ("openai:m", None, "LOOPS_MODEL_API_KEY"),
     ):
         with pytest.raises(ConfigError, match=words):
             model_access(choice, given)

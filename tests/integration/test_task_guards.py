@@ -53,7 +53,8 @@ async def test_ag_01_ag_10_a_guard_fails_the_run_and_its_partial_result_is_told_
     assert (step["result"]["status"], step["result"]["ending"]) == ("incomplete", trap.ending)
     assert step["result"]["final_message"] == told
     (message,) = await outbox_of(service, run_id)
-    assert (message.step_id, message.status, message.message["text"]) == ("tell", "shown", told)
+    marked = f"Incomplete: the task did not end by itself.\n\n{told}"
+    assert (message.step_id, message.status, message.message["text"]) == ("tell", "shown", marked)
     rounds = await rounds_of(service, task.id)
     assert [one["guard"] for one in rounds] == [*[None] * len(trap.turns), trap.ending]
 

@@ -23,11 +23,13 @@ from loops.agent.budget import estimate
 from loops.agent.model import FaultKind, Model, ModelError, ModelSettings, ToolSpec
 from loops.agent.models.conversion import foreign_messages, own_reply
 from loops.agent.models.opening import ModelAccess
+from loops.agent.models.words import detail_of, fault_words
 from loops.agent.transcript import Message, Reply, Usage
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
 _LONGEST_MESSAGE = 500
-_MEND_KEY = "the key that LOOPS_MODEL_API_KEY holds is not taken"
+# What the libraries raise for an answer of another shape than its protocol has.
+_MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _OVERFLOW = re.compile(r"context.{0,12}(length|window|size)|prompt is too long|too many tokens", re.IGNORECASE)
 
 # The first that fits: pydantic-ai's classes overlap, since one error is both its category and its HTTP status.
@@ -85,6 +87,9 @@ class ProviderModel:
             raise self._told(error) from error
         except foreign.UserError as error:
             raise ModelError(self.name, "refused", str(error)[:_LONGEST_MESSAGE]) from error
+        except _MISREAD as error:
+            words = f"the answer could not be read: {type(error).__name__}: {error}"
+            raise ModelError(self.name, "server", words[:_LONGEST_MESSAGE]) from error
         # pydantic-ai calls a stream that ends without saying why a complete answer.
         if not (response.provider_details or {}).get("finish_reason"):
             raise ModelError(self.name, "network", "the answer ended before it was complete")
@@ -130,12 +135,11 @@ class ProviderModel:
         return given
 
     def _told(self, error: foreign.ModelAPIError | foreign.UnexpectedModelBehavior) -> ModelError:
-        words = str(error)[:_LONGEST_MESSAGE]
         status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
         retry_after = error.retry_after if isinstance(error, foreign.ModelAPIError) else None
         kind = _kind(error, status)
-        if kind == "auth":
-            words = f"{words}; {_MEND_KEY}"
+        detail = detail_of(error.body if isinstance(error, foreign.ModelAPIError) else None, str(error))
+        words = fault_words(kind, detail, status, self._access.base_url)
         return ModelError(self.name, kind, words, status=status, retry_after=retry_after)
 
 

@@ -9,7 +9,7 @@ from loops.agent.budget import Pricing
 from loops.agent.model import Model
 from loops.agent.models.opening import model_access, open_model
 from loops.agent.models.scripted import Script, ScriptedModel
-from loops.agent.prices import list_price
+from loops.agent.prices import list_price, priced
 from loops.agent.transcript import Usage
 from loops.errors import ConfigError, Fault
 
@@ -40,6 +40,22 @@ class Models:
     base_url: str | None = None
     price: Pricing | None = None
     scripts: Mapping[str, Callable[[], Script]] = field(default_factory=dict)
+
+    def check(self, *, needs_price: bool = False) -> None:
+        """Raises ConfigError where no task could run with these settings; no model at all is allowed.
+
+        With `needs_price` there is a limit in money, which only a known price can hold.
+        """
+        if self.default is None:
+            return
+        provider, _, model = self.default.partition(":")
+        if provider == SCRIPTED:
+            self._script(model)
+        else:
+            model_access(self.default, self.api_key, self.base_url)
+        if needs_price and self.price is None and (provider == SCRIPTED or not priced(provider, model)):
+            hint = "set LOOPS_PRICE (dollars a million tokens, input/output), or LOOPS_TASK_TOKENS in its place"
+            raise ConfigError([Fault("LOOPS_TASK_COST", f"no price is known for {self.default}", hint)])
 
     def name_of(self, choice: str) -> str:
         """`provider:name` for what a step chose. Raises ConfigError where that cannot work."""

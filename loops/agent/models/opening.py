@@ -34,12 +34,12 @@ def model_access(choice: str, api_key: SecretText | None, base_url: str | None =
     """The access for `provider:model`. Raises ConfigError where it cannot work."""
     provider, colon, model = choice.partition(":")
     if not colon or not provider or not model:
-        raise ConfigError([Fault("model", f"{choice!r} names no model", "write provider:model")])
+        raise ConfigError([Fault("LOOPS_MODEL", f"{choice!r} names no model", "write provider:model")])
     if base_url is None and provider not in ("anthropic", "openai"):
-        hint = "give the base_url of its OpenAI-compatible API"
-        raise ConfigError([Fault("model", f"where {provider!r} is reached is not known", hint)])
+        hint = "set the address of its OpenAI-compatible API, as http://127.0.0.1:11434/v1"
+        raise ConfigError([Fault("LOOPS_MODEL_BASE_URL", f"where {provider!r} is reached is not known", hint)])
     if api_key is None and base_url is None:
-        raise ConfigError([Fault("model", f"{provider!r} needs an API key", "set LOOPS_MODEL_API_KEY")])
+        raise ConfigError([Fault("LOOPS_MODEL_API_KEY", f"is not set, and {provider} needs a key", "set it")])
     return ModelAccess(provider, model, api_key, base_url)
 
 

@@ -12,6 +12,9 @@ from loops.agent.tools.tool import Arguments, CallContext, Effect, ToolError, fi
 from loops.event import JsonValue
 
 FINALIZE = "finalize"
+MOST_FIELD = 8_000
+MOST_OUTPUT = 32_000
+"""Characters of one field, and of all: later steps read it; what is for people is the report."""
 FieldType = Literal["string", "number", "boolean"]
 Outcome = Literal["done", "noop"]
 
@@ -88,23 +91,33 @@ class Finalize:
         expected = ", ".join(f"{name} ({kind})" for name, kind in self.fields.items()) or "none"
         if not isinstance(given, dict):
             raise ToolError("BAD_ARGUMENTS", "output is no object", f"fields of output: {expected}")
-        valid = self._valid_part(given)
+        valid = self._valid_part(given, partial=False)
         faults = [
             f"output.{name}: {_fault(given, name, kind)}" for name, kind in self.fields.items() if name not in valid
         ]
         faults += [f"output.{name}: is not asked for" for name in given if name not in self.fields]
+        faults += [f"output.{name}: is over {MOST_FIELD} characters" for name in valid if _is_long(valid[name])]
+        if sum(len(value) for value in valid.values() if isinstance(value, str)) > MOST_OUTPUT:
+            faults.append(f"output: is over {MOST_OUTPUT} characters in all")
         if faults:
             raise ToolError("BAD_ARGUMENTS", "; ".join(faults), f"fields of output: {expected}")
         return valid
 
-    def _valid_part(self, output: object) -> dict[str, JsonValue]:
+    def _valid_part(self, output: object, *, partial: bool = True) -> dict[str, JsonValue]:
         given = output if isinstance(output, dict) else {}
-        return {name: given[name] for name, kind in self.fields.items() if name in given and _fits(given[name], kind)}
+        fitting_ones = {
+            name: given[name] for name, kind in self.fields.items() if name in given and _fits(given[name], kind)
+        }
+        return {name: value for name, value in fitting_ones.items() if not _is_long(value)} if partial else fitting_ones
 
 
 def _is_blank(text: str) -> bool:
     """Whether a reader sees nothing of it."""
     return not sanitised(text).strip()
+
+
+def _is_long(value: JsonValue) -> bool:
+    return isinstance(value, str) and len(value) > MOST_FIELD
 
 
 def _fault(given: Mapping[str, object], name: str, kind: FieldType) -> str:

@@ -1,11 +1,13 @@
 """What models answer that is no answer: none of it ends a task well, and none of it ends the agent badly."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
 from loops.agent.guards import Limits
-from loops.agent.models.scripted import ScriptedModel
+from loops.agent.model import ModelError
+from loops.agent.models.scripted import ScriptedModel, ScriptedTurn
 from loops.agent.notes import MemoryNotes
 from loops.agent.tools import Resources
 from loops.agent.transcript import ToolReturn
@@ -62,3 +64,10 @@ async def test_ag_08_however_much_tools_return_a_request_stays_within_the_contex
         assert sum(len(message.text) for message in messages) < 32_000 * 3.5
     newest = [message.text for message in model.seen[-1][0] if isinstance(message, ToolReturn)][-1]
     assert "[truncated: 16000 of 1000026 characters" in newest
+
+
+@pytest.mark.parametrize("kind", ["auth", "quota", "refused", "network"])
+async def test_a_request_that_the_provider_refused_costs_nothing(kind):
+    turn = ScriptedTurn(fails=(ModelError("double", kind, "no"),) * 9)
+    result = await run(agent([turn], limits=Limits(requests=1), pricing=lambda usage: Decimal(usage.total)))
+    assert (result.ending, result.usage.total, result.cost) == ("provider_error", 0, Decimal(0))
