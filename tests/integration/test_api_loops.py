@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import loops.workflows
-import server.api.workflows
 from loops.definition import parse_workflow
 from loops.definition.plain import SERVER_KEYS
 from loops.store.tables import deliveries
