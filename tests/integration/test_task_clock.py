@@ -37,6 +37,7 @@ async def test_ag_16_the_wall_clock_cuts_a_request_and_the_agent_reports_or_its_
         finishes = [one["reply"]["finish"] for one in await rounds_of(service, task.id)]
         assert finishes[:2] == ["tool_calls", "expired"]
     (partial,) = await outbox_of(service, runs["failing-clock"])
-    assert partial.message["text"] == f"This task is incomplete: {failed.reason}.\n\n{trap.last_words}"
+    told = f"This task is incomplete: {failed.reason}.\n\n{trap.last_words}"
+    assert partial.message["text"] == f"Incomplete: the task did not end by itself.\n\n{told}"
     (whole,) = await outbox_of(service, runs["forced-clock"])
     assert whole.message["text"] == FORCED_REPORT
