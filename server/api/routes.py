@@ -50,7 +50,7 @@ ROUTES = _routes(
     ("POST", "/runs/{id}/resume", runs.resume, "editor", "payload"),
     ("GET", "/notifications", notifications.listing, "viewer", "run, status, limit, cursor"),
     ("GET", "/notifications/{id}", notifications.read, "viewer", ""),
-    ("POST", "/notifications/{id}/resend", notifications.resend, "editor", ""),
+    ("POST", "/notifications/{id}/resend", notifications.resend, "editor", "connection"),
     ("GET", "/runs/{id}/export", runs.export, "viewer", ""),
     ("GET", "/tasks", tasks.listing, "viewer", "status, workflow, limit, cursor"),
     ("GET", "/tasks/{id}", tasks.read, "viewer", ""),

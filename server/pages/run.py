@@ -27,13 +27,14 @@ MOST_RESULT = 20_000
 MOST_LOG = 64_000
 # Tasks and messages wake their run themselves, once they have ended.
 _NOT_RESUMED = frozenset({"task", "message"})
+_UNSENT = frozenset({"shown", "retry", "refused", "uncertain"})
 _SEEN = re.compile(r"([0-9a-f]{1,40})\.([0-9]{1,3})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class StepShown:
     """A step on the page of its run. `hidden_lines` is how many lines of its log are left out, `note` says why it did
-    nothing where that is so."""
+    nothing where that is so. `messages` are those of it that did not leave, or have not yet."""
 
     id: str
     name: str
@@ -47,6 +48,7 @@ class StepShown:
     error: Mapping[str, Any] | None
     note: str = ""
     tasks: tuple[TaskShown, ...] = ()
+    messages: tuple[OutboxRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,16 @@ def _read(connection: sa.Connection, project: str, run_id: str, now: datetime, s
     # Steps are kept for a shorter time than some of what they did.
     known = {step.id for step in steps}
     steps += [_bare(name, name, "", tasks[name][0].status) for name in tasks if name not in known]
-    steps = [replace(step, tasks=tuple(tasks.get(step.id, ()))) for step in steps]
-    return _Read(run, steps, _sum(tasks), outbox.listed(connection, project, run_id=run_id))
+    messages = outbox.listed(connection, project, run_id=run_id)
+    steps = [
+        replace(
+            step,
+            tasks=tuple(tasks.get(step.id, ())),
+            messages=tuple(one for one in messages if one.step_id == step.id and one.status in _UNSENT),
+        )
+        for step in steps
+    ]
+    return _Read(run, steps, _sum(tasks), messages)
 
 
 def _tasks(

@@ -35,6 +35,8 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
 @pytest_asyncio.fixture(loop_scope="module")
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as site:
+        # What TO_SLACK and TO_ADA name.
+        assert [await site.connection("team", kind=kind) for kind in ("slack", "smtp")] == [1, 2]
         yield site
 
 
