@@ -16,6 +16,8 @@ from loops.store import tasks as task_store
 from loops.store import workflows as workflows_store
 from loops.store.outbox import OutboxRow
 from loops.store.task_queries import NOTHING, Spent
+from server.cost_words import with_source
+from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import spent_words
@@ -59,6 +61,7 @@ class _Read:
     steps: Sequence[StepShown]
     spent: Spent | None
     messages: Sequence[OutboxRow]
+    what: str
 
 
 async def show_run(visit: Visit) -> web.Response:
@@ -99,11 +102,12 @@ async def run_page(
         template,
         status,
         run=run,
+        what=read.what,
         steps=read.steps,
         messages=read.messages,
         variables=_value(run["state"].get("variables")),
         took=run_took(run, now),
-        spent=_spent_words(read.spent, run["cost"]),
+        spent=_spent_words(read.spent, run["cost"], [task.model for task in tasks]),
         is_open=is_open,
         live=path_of("runs", run_id, "live", after=",".join(f"{task.id}.{task.settled}" for task in tasks) or None),
         news=_news(run, tasks),
@@ -114,10 +118,10 @@ async def run_page(
     )
 
 
-def _spent_words(spent: Spent | None, stored: float) -> str:
+def _spent_words(spent: Spent | None, stored: float, models: Sequence[str]) -> str:
     """What the run cost; nothing for one that never asked for a task."""
     if spent is not None:
-        return spent_words(spent)
+        return with_source(spent_words(spent), models, spent.known)
     return spent_words(Spent(cost=stored)) if stored else ""
 
 
@@ -148,7 +152,8 @@ def _read(connection: sa.Connection, project: str, run_id: str, now: datetime, s
         )
         for step in steps
     ]
-    return _Read(run, steps, _sum(tasks), messages)
+    told = happenings(connection, [run["delivery_id"]] if run["delivery_id"] else [])
+    return _Read(run, steps, _sum(tasks), messages, run_happening(run, told))
 
 
 def _tasks(

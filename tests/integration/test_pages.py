@@ -628,8 +628,8 @@ async def test_runs_are_listed_with_how_they_stand(site: Site) -> None:
     waiting = await waiting_run(site, workflow)
     site.clock.forward(timedelta(seconds=12))
     page = await read(site, "/runs")
-    assert "Triage $github_event_received failed log: the disk is full 4.0 s" in page.text
-    assert "Triage $github_event_received waiting until 2026-07-06 13:00:00 UTC 12 s so far" in page.text
+    assert "Triage GitHub failed log: the disk is full 4.0 s" in page.text
+    assert "Triage GitHub waiting until 2026-07-06 13:00:00 UTC 12 s so far" in page.text
     assert page.text.index("waiting until") < page.text.index("the disk is full")
     assert {f"/runs/{ended}", f"/runs/{waiting}"} <= set(page.links())
     failed = await read(site, "/runs?status=failed")

@@ -78,7 +78,7 @@ async def test_a_scripted_model_is_called_what_it_is(site: Site) -> None:
     task = await a_task(site, model="scripted:demo-secret-name")
     await task.keep(a_round(1, cost=None))
     page = await page_of(site, task)
-    assert "Model scripted Rounds" in page.text
+    assert "Model scripted:demo-secret-name Rounds" in page.text
     assert "demo-secret-name" not in page.text
 
 
