@@ -767,8 +767,8 @@ async def test_workflows_are_listed_with_what_starts_them(site: Site) -> None:
     await site.workflow(name="Triage", description="Looks at new issues")
     page = await read(site, "/workflows")
     assert (
-        'Triage Looks at new issues GitHub: issues repository exactly "acme/widgets" '
-        'action one of "opened", "reopened" draft 1 Enable' in page.text
+        'Triage Looks at new issues GitHub: issues opened or reopened repository exactly "acme/widgets" '
+        "draft 1 Enable" in page.text
     )
 
 
