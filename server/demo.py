@@ -96,7 +96,7 @@ class Demo:
 
     async def _tell(self, session: aiohttp.ClientSession, delivery: str) -> None:
         item = await self._settled(session, delivery)
-        self.say(f"   delivery {delivery}  {item['source']} {item['event']}: {item['status']}")
+        self.say(f"   delivery {delivery}  {item['source']} {item['what']}: {item['status']}")
         verdicts = await _get(session, f"deliveries/{delivery}/verdicts")
         for verdict in verdicts["verdicts"]:
             mark = "starts" if verdict["passed"] else "not   "
@@ -158,8 +158,9 @@ class Demo:
     async def _show_message(self, session: aiohttp.ClientSession, message_id: str) -> None:
         message = await _get(session, f"notifications/{message_id}")
         self.messages.append(message)
+        self.say("     message")
         for told in message_lines(message):
-            self.say(f"     {told}")
+            self.say(f"       {told}")
         for line in message["message"]["text"].splitlines():
             self.say(f"       | {line}")
 

@@ -8,9 +8,9 @@ from server.terminal import plain, when
 _LONGEST_ARGUMENTS = 60
 _WORDS = {
     "shown": "shown here alone",
-    "retry": "not sent yet",
-    "pending": "not sent yet",
-    "uncertain": "nobody knows whether it arrived",
+    "retry": "retry, not sent yet",
+    "pending": "pending, not sent yet",
+    "uncertain": "uncertain, nobody knows whether it arrived",
 }
 
 
@@ -43,9 +43,9 @@ def report_lines(result: Mapping[str, Any] | None) -> Iterator[str]:
 def message_lines(item: Mapping[str, Any]) -> Iterator[str]:
     """A message: where it goes, where it stands and why, what mends it, and where to read it."""
     to = f" to {plain(item['to'])}" if item["to"] else ""
-    words = _WORDS.get(item["status"])
+    words = _WORDS.get(item["status"], item["status"])
     reason = f": {plain(item['reason'])}" if item["reason"] else ""
-    yield f"{item['kind']}{to}  {item['status']}" + (f", {words}" if words else "") + reason
+    yield f"{item['kind']}{to}  {words}{reason}"
     if item["status"] == "retry" and item["due_at"]:
         yield f"  next attempt: {when(item['due_at'])}"
     if item["mend"]:

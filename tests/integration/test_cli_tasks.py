@@ -93,7 +93,7 @@ def test_a_run_is_shown_with_its_messages_and_what_keeps_them(cli: Cli, task: Ta
     asyncio.run(put("retry", reason="rate limited"))
     shown = cli.done("run-show", run_id)
     for words in (
-        "slack to C1  shown, shown here alone: this project has no Slack connection",
+        "slack to C1  shown here alone: this project has no Slack connection",
         "what mends it: make one",
         f"page: /outbox/{first}",
         "slack to C1  retry, not sent yet: rate limited",
