@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
+from loops.definition.inputs.base import connection_number
 from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
@@ -32,7 +33,7 @@ def slack_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
             hint="look at what the step before it gave, or put words of your own into text",
         )
     target = SlackTarget(
-        connection_id=_identity(inputs.get("slack_workspace")),
+        connection_id=connection_number(inputs.get("slack_workspace")),
         channel=_channel(inputs.get("channel")),
         thread=_thread(inputs.get("thread_ts")),
         username=one_line(_text(inputs.get("username"))),
@@ -52,7 +53,7 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         )
     sender, to = _object(mail.get("from")), _object(mail.get("to"))
     target = EmailTarget(
-        connection_id=_identity(sender.get("integrationId")),
+        connection_id=connection_number(sender.get("integrationId")),
         to=(Address(_address(to.get("email"), "to.email"), one_line(_text(to.get("name")))),),
         sender=_sender(sender),
     )
@@ -73,13 +74,6 @@ def _text(value: JsonValue) -> str:
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, dict) else {}
-
-
-def _identity(value: JsonValue) -> int | None:
-    """The number of a connection, given as 7 or "7"; None where none is named."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _channel(value: JsonValue) -> str:

@@ -10,6 +10,8 @@ from loops.event import JsonValue
 
 _MARK = "[incomplete]"
 Kind = Literal["slack", "email", "page"]
+CONNECTION_KIND: Mapping[str, str] = {"slack": "slack", "email": "smtp"}
+"""The kind of connection that a kind of target leaves over; none for what is for the page."""
 Format = Literal["markdown", "mrkdwn", "plain"]
 
 
@@ -265,10 +267,12 @@ class Notifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unconnected:
-    """There is no way to send; the message is shown on the page instead."""
+    """There is no way to send. The message is shown on the page instead where the project has no connection of the
+    kind at all (`alone`), else refused."""
 
     reason: str
     mend: str = ""
+    alone: bool = True
 
 
 class Notifiers(Protocol):

@@ -42,7 +42,7 @@ from notify.outbox import (
     next_look,
     rests,
     settled,
-    shown,
+    unsent,
 )
 
 log = logging.getLogger("loops.outbox")
@@ -215,7 +215,7 @@ class OutboxSender:
             await self._settle(row, message, notifier)
         elif isinstance(notifier, Unconnected):
             unconnected = notifier
-            await self._store(row, lambda standing, _now: shown(standing, unconnected.reason, unconnected.mend))
+            await self._store(row, lambda standing, _now: unsent(standing, unconnected))
         else:
             await self._send(row, message, notifier)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loops.connections.named import Unfit, unfit
 from loops.connections.secrets import SecretBox
 from loops.errors import NotFound, StoreBusy
 from loops.ports import Reader
@@ -56,6 +57,10 @@ class ConnectionBook:
         if found is None or found.kind != kind:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
         return found
+
+    async def unfit(self, project_id: str, kind: str, wanted: int) -> Unfit | None:
+        """Why a message cannot leave over a connection; None where it is one of the project, of this kind."""
+        return await self._reader.read(lambda connection: unfit(connection, project_id, kind, wanted))
 
     async def _check(self) -> None:
         self._checked = time.monotonic()

@@ -4,11 +4,9 @@ from typing import get_args
 
 from aiohttp import web
 
-from loops.definition import parse_workflow
 from loops.definition.workflow import Status
 from loops.errors import DefinitionError, RequestError
 from loops.store import workflows as store
-from loops.threads import off_loop
 from loops.workflows import Saved, shown
 from server.api.call import Call, answer, instant_after, instant_key, listed
 from server.api.errors import faults_shown
@@ -96,15 +94,15 @@ async def apply(call: Call) -> web.Response:
 
 
 async def validate(call: Call) -> web.Response:
-    """Every fault and warning of a document, without storing it."""
+    """Every fault and warning of a document, without storing it; also of connections that its steps name."""
     body = await call.document("document")
     if "document" not in body:
         raise RequestError("document is missing", hint="the workflow, as an object", path="document")
     try:
-        workflow = await off_loop(lambda: parse_workflow(body["document"]))
+        warnings = await call.services.workflows.check(call.project, body["document"])
     except DefinitionError as error:
         return answer({"valid": False, "faults": faults_shown(error.faults), "warnings": []})
-    return answer({"valid": True, "faults": [], "warnings": faults_shown(workflow.warnings)})
+    return answer({"valid": True, "faults": [], "warnings": faults_shown(warnings)})
 
 
 def _whole(saved: Saved) -> dict[str, object]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from loops.event import JsonValue
-from loops.filters.operators import OPERATORS, each, shown
+from loops.filters.operators import shown
+from server.trigger_words import wanted_words
 
 _STAGES = {
     "start": "started a run",
@@ -22,8 +22,6 @@ _STAGES = {
     "overlap": "a run is open already",
     "error": "failed",
 }
-_SOURCES = {"$github_event_received": "GitHub", "$slack_message_received": "Slack"}
-_STARTS = {"schedule": "On a schedule", "manual": "By hand", "webhook": "A request to its own URL"}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -85,55 +83,3 @@ def compared(stored: Mapping[str, Any]) -> Compared:
         found="not set" if actual is None else shown(actual),
         passed=stored.get("passed") is True,
     )
-
-
-def wanted_words(operator: str, expected: JsonValue) -> str:
-    """What a property filter asks for."""
-    known = OPERATORS.get(operator)
-    return known.wanted(expected) if known else f"{operator} {shown(expected)}"
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerWords:
-    """What starts a workflow: its kind, and each thing that must be true of the event."""
-
-    kind: str
-    conditions: tuple[tuple[str, str], ...] = ()
-
-
-def trigger_words(definition: Mapping[str, Any]) -> TriggerWords:
-    """The trigger of a stored definition, which has passed every check but may be of another release."""
-    actions = _mappings(definition.get("actions"))
-    config = next((action.get("config") for action in actions if action.get("type") == "trigger"), None)
-    if not isinstance(config, Mapping):
-        return TriggerWords("No trigger")
-    kind = str(config.get("type"))
-    if kind in _STARTS:
-        return TriggerWords(_STARTS[kind])
-    filters = config.get("filters")
-    return _event_words(filters) if isinstance(filters, Mapping) else TriggerWords("Any event")
-
-
-def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
-    events = _mappings(filters.get("events"))
-    names = [_SOURCES.get(str(event.get("id")), str(event.get("id"))) for event in events if event.get("id")]
-    properties = [*_mappings(filters.get("properties"))]
-    for event in events:
-        properties += _mappings(event.get("properties"))
-    kind = " or ".join(names) or "Any event"
-    types = [one for one in properties if _names_types(one)]
-    if len(types) == 1:
-        kind = f"{kind}: {' or '.join(str(value) for value in each(types[0].get('value')))}"
-        properties.remove(types[0])
-    conditions = tuple(
-        (str(one.get("key")), wanted_words(str(one.get("operator") or "exact"), one.get("value"))) for one in properties
-    )
-    return TriggerWords(kind, conditions)
-
-
-def _names_types(filtered: Mapping[str, Any]) -> bool:
-    return filtered.get("key") == "event_type" and filtered.get("operator") in {None, "exact"}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from alembic import command
 
 from loops.errors import Conflict, NotFound, StoreBusy, StoreError
+from loops.store import connections
 from loops.store import outbox as store
 from loops.store.database import Database, _config, engine_for, migrate, open_database
 from loops.store.outbox import OutboxRow
@@ -222,6 +223,11 @@ async def test_what_is_refused_is_over_and_a_person_may_ask_again(desk):
     assert (row.status, row.code, row.reason, row.mend) == ("refused", "is_archived", "it is archived", "unarchive it")
     with pytest.raises(NotFound):
         await desk.write(lambda connection: desk.outbox.send_again(connection, "other", stored.id))
+    await desk.write(
+        lambda connection: connections.insert(
+            connection, project_id="default", kind="slack", name="team", config={}, secrets="", now=desk.clock.now()
+        )
+    )
     await desk.write(lambda connection: desk.outbox.send_again(connection, "default", stored.id))
     await sender.drain()
     assert await desk.status() == "sent"

@@ -1,8 +1,6 @@
-from typing import Any
-
 import pytest
 
-from server.pages.words import compared, sentence, size_words, span_words, stage_words, trigger_words
+from server.pages.words import compared, sentence, size_words, span_words, stage_words
 
 
 @pytest.mark.parametrize(
@@ -55,56 +53,3 @@ def test_a_comparison_is_told_as_wanted_and_found() -> None:
 def test_only_the_head_of_a_sentence_is_made_a_capital() -> None:
     assert sentence("its Body was removed") == "Its Body was removed"
     assert sentence("") == ""
-
-
-def _trigger(**config: Any) -> dict[str, Any]:
-    return {"actions": [{"type": "exit"}, {"type": "trigger", "config": config}]}
-
-
-def test_a_github_trigger_is_told_by_its_event_types_and_the_rest_as_conditions() -> None:
-    words = trigger_words(
-        _trigger(
-            type="internal-event",
-            filters={
-                "events": [
-                    {
-                        "id": "$github_event_received",
-                        "properties": [{"key": "draft", "operator": "is_not", "value": True}],
-                    }
-                ],
-                "properties": [
-                    {"key": "event_type", "value": ["issues", "push"]},
-                    {"key": "repository", "value": ["acme/widgets"], "operator": "exact"},
-                    {"key": "label", "operator": "is_set"},
-                ],
-            },
-        )
-    )
-    assert words.kind == "GitHub: issues or push"
-    assert words.conditions == (
-        ("repository", 'exactly "acme/widgets"'),
-        ("label", "any value"),
-        ("draft", "anything but true"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("definition", "kind"),
-    [
-        (_trigger(type="schedule"), "On a schedule"),
-        (_trigger(type="manual"), "By hand"),
-        (_trigger(type="webhook"), "A request to its own URL"),
-        (
-            _trigger(type="event", filters={"events": [{"id": "$pageview"}, {"id": "signed up"}]}),
-            "$pageview or signed up",
-        ),
-        (_trigger(type="event", filters={}), "Any event"),
-        (_trigger(type="event"), "Any event"),
-        (_trigger(type="internal-event", filters={"events": [{"id": "$slack_message_received"}]}), "Slack"),
-        ({}, "No trigger"),
-        ({"actions": "of another release"}, "No trigger"),
-        ({"actions": [{"type": "trigger"}]}, "No trigger"),
-    ],
-)
-def test_every_stored_trigger_has_words(definition: dict[str, Any], kind: str) -> None:
-    assert trigger_words(definition).kind == kind
