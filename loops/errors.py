@@ -14,7 +14,9 @@ LoopsError                   code, http_status, retryable; the message says what
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
 ├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
+│  └─ Unreached              it gave no answer; sent: whether it may have got the call
 └─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
+   └─ RowHeld: another transaction has the row, which is not waited for
 """
 
 from collections.abc import Sequence
@@ -178,12 +180,29 @@ class ExternalError(LoopsError):
     http_status = 502
 
     def __init__(
-        self, service: str, message: str, *, status: int | None = None, retry_after: float | None = None
+        self,
+        service: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(f"{service}: {message}")
+        super().__init__(f"{service}: {message}", hint=hint)
         self.service = service
         self.status = status
         self.retry_after = retry_after
+
+
+class Unreached(ExternalError):
+    """A foreign service gave no answer. `reason` says why, `sent` whether it may have got the call all the same."""
+
+    code = "external.unreached"
+
+    def __init__(self, service: str, call: str, reason: str, *, sent: bool) -> None:
+        super().__init__(service, f"cannot be reached for {call}: {reason}", hint="check the network")
+        self.reason = reason
+        self.sent = sent
 
 
 class StoreError(LoopsError):
@@ -204,6 +223,13 @@ class Conflict(StoreError):
 
     code = "store.conflict"
     http_status = 409
+
+
+class RowHeld(StoreError):
+    """Another transaction has the row; nobody waits for it, and the same work may be tried again."""
+
+    code = "store.held"
+    retryable = True
 
 
 class StoreBusy(StoreError):

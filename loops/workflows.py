@@ -14,6 +14,7 @@ from loops.definition import Workflow, parse_workflow
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
+from loops.projects import project_filters
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
@@ -57,7 +58,7 @@ class Workflows:
 
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
-        workflow = await _parsed(document)
+        workflow = await self.parse(project_id, document)
         return await self._write(lambda connection: self._create(connection, project_id, workflow, by))
 
     def _create(self, connection: sa.Connection, project_id: str, workflow: Workflow, by: str) -> Saved:
@@ -90,7 +91,7 @@ class Workflows:
 
         Raises Conflict when `base_version` is not the current one, or when origin_product would change.
         """
-        workflow = await _parsed(document)
+        workflow = await self.parse(project_id, document)
 
         def change(connection: sa.Connection) -> Saved:
             row = store.get(connection, project_id, workflow_id, lock=True)
@@ -133,7 +134,7 @@ class Workflows:
             read = await self.get(project_id, workflow_id)
             _refuse_archived(read)
             # Parsed again: a release may have become stricter since it was saved.
-            workflow = await _parsed(dict(read.definition))
+            workflow = await self.parse(project_id, dict(read.definition))
             saved = await self._enable_as_read(read, workflow, by)
             if saved is not None:
                 return saved
@@ -192,7 +193,7 @@ class Workflows:
         The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
         `enable`. Raises Conflict when several workflows have the name.
         """
-        workflow = await _parsed(document)
+        workflow = await self.parse(project_id, document)
         if not workflow.name:
             raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
 
@@ -220,17 +221,18 @@ class Workflows:
 
     async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
         """What saving a document would warn of, without storing it."""
-        workflow = await _parsed(document)
+        workflow = await self.parse(project_id, document)
         return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
 
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
 
-
-async def _parsed(document: JsonValue) -> Workflow:
-    """Beside the event loop: a large document takes long enough to hold up everything else."""
-    return await off_loop(lambda: parse_workflow(document))
+    async def parse(self, project_id: str, document: JsonValue) -> Workflow:
+        """What a document would be in this project. Stores nothing."""
+        project = await self._reader.read(lambda connection: project_filters(connection, project_id))
+        # Beside the event loop: a large document takes long enough to hold up everything else.
+        return await off_loop(lambda: parse_workflow(document, project))
 
 
 def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:

@@ -5,10 +5,11 @@ from email.utils import parseaddr
 
 from loops.connections.book import ConnectionBook, OpenConnection
 from loops.connections.kinds import SMTP_PORTS
+from loops.connections.slack import api_of
 from loops.errors import NotFound
 from notify.email import EmailNotifier, Security, Server
 from notify.message import CONNECTION_KIND, Address, Notifier, Target, Unconnected
-from notify.slack import SLACK, SlackNotifier
+from notify.slack import SlackNotifier
 
 
 def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:
@@ -17,7 +18,7 @@ def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:
     if not token:
         mend = f"loops integrations update {connection.id} --set bot_token=…"
         return Unconnected(f"the Slack connection {connection.name!r} has no bot_token", mend, alone=False)
-    return SlackNotifier(token, base_url=str(connection.config.get("api_base_url") or SLACK))
+    return SlackNotifier(token, base_url=api_of(connection.config))
 
 
 def email_notifier(connection: OpenConnection) -> Notifier:

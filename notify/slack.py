@@ -1,18 +1,12 @@
-"""Slack through slack-sdk: posts part by part, and reads a channel back to settle what is uncertain.
+"""Slack: posts part by part, and reads a channel back to settle what is uncertain."""
 
-No call is repeated by the library: its default is to send again after a lost connection, which may post twice.
-"""
-
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-import aiohttp
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
-
+from loops.connections.slack import SECONDS, SLACK_API, SlackClient, slack_client
+from loops.connections.slack_answer import Answer
+from loops.errors import Unreached
 from notify.message import (
     Absent,
     Message,
@@ -27,12 +21,9 @@ from notify.message import (
     Unsettled,
 )
 from notify.slack_blocks import Part, faults, parts
-from notify.slack_errors import RETRIED, Answer, outcome_of, refusal
+from notify.slack_errors import RETRIED, outcome_of, refusal
 
-SLACK = "https://slack.com/api/"
 EVENT_TYPE = "loops_message"
-SECONDS = 10.0
-CONNECT_SECONDS = 5.0
 _CUSTOM = "chat:write.customize"
 _PAGE = 200
 _MOST_PAGES = 10
@@ -40,16 +31,15 @@ _MOST_PAGES = 10
 _CLOCKS = timedelta(minutes=2)
 _WRITES = frozenset({"chat.postMessage", "conversations.open"})
 _IDS = "CDG"
-_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class SlackNotifier:
     """One workspace's bot. `base_url` is for Slack's doubles and proxies."""
 
-    def __init__(self, token: str, *, base_url: str = SLACK, seconds: float = SECONDS) -> None:
+    def __init__(self, token: str, *, base_url: str = SLACK_API, seconds: float = SECONDS) -> None:
         self._token = token
         self._base_url = base_url
-        self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(CONNECT_SECONDS, seconds))
+        self._seconds = seconds
 
     def parts(self, message: Message) -> int:
         """See Notifier.parts."""
@@ -76,13 +66,13 @@ class SlackNotifier:
 
     async def _post(self, asked: Mapping[str, Any], channel: str) -> Outcome:
         try:
-            async with self._client() as client:
-                answer = await self._call(client, "chat.postMessage", asked)
-        except _NOT_SENT as error:
-            return Retry(f"Slack cannot be reached: {error}")
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return Uncertain(f"the connection to Slack was lost while it took the message: {_told(error)}")
-        if answer.body.get("ok") is True:
+            async with slack_client(self._token, self._base_url, seconds=self._seconds) as client:
+                answer = await _call(client, "chat.postMessage", asked)
+        except Unreached as error:
+            if not error.sent:
+                return Retry(f"Slack cannot be reached: {error.reason}")
+            return Uncertain(f"the connection to Slack was lost while it took the message: {error.reason}")
+        if answer.ok:
             return Sent(str(answer.body.get("ts") or ""))
         return outcome_of(answer, channel)
 
@@ -92,15 +82,15 @@ class SlackNotifier:
         if not isinstance(target, SlackTarget) or outgoing.began_at is None:
             raise TypeError(f"there is nothing to settle in {outgoing!r}")
         try:
-            async with self._client() as client:
+            async with slack_client(self._token, self._base_url, seconds=self._seconds) as client:
                 channel = await self._channel_id(client, target.channel)
                 if isinstance(channel, Unsettled):
                     return channel
                 return await self._look(client, channel, outgoing, outgoing.began_at)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return Unsettled(f"Slack cannot be reached to look for the message: {_told(error)}", again=True)
+        except Unreached as error:
+            return Unsettled(f"Slack cannot be reached to look for the message: {error.reason}", again=True)
 
-    async def _look(self, client: AsyncWebClient, channel: str, outgoing: Outgoing, since: datetime) -> Settlement:
+    async def _look(self, client: SlackClient, channel: str, outgoing: Outgoing, since: datetime) -> Settlement:
         thread = _thread(outgoing)
         method = "conversations.replies" if thread else "conversations.history"
         asked: dict[str, Any] = {
@@ -112,8 +102,8 @@ class SlackNotifier:
         if thread:
             asked["ts"] = thread
         for _page in range(_MOST_PAGES):
-            answer = await self._call(client, method, asked)
-            if answer.body.get("ok") is not True:
+            answer = await _call(client, method, asked)
+            if not answer.ok:
                 return _unread(answer, target=channel)
             for posted in answer.body.get("messages") or []:
                 if _is_ours(posted, outgoing):
@@ -126,21 +116,21 @@ class SlackNotifier:
             f"more than {_PAGE * _MOST_PAGES} messages were posted since: the message was not found in them"
         )
 
-    async def _channel_id(self, client: AsyncWebClient, channel: str) -> str | Unsettled:
+    async def _channel_id(self, client: SlackClient, channel: str) -> str | Unsettled:
         if channel[:1] in _IDS and channel.isalnum() and channel.isupper():
             return channel
         if channel[:1] in "UW" and channel.isalnum() and channel.isupper():
-            answer = await self._call(client, "conversations.open", {"users": channel})
-            if answer.body.get("ok") is not True:
+            answer = await _call(client, "conversations.open", {"users": channel})
+            if not answer.ok:
                 return _unread(answer, target=channel)
             return str((answer.body.get("channel") or {}).get("id") or "")
         return await self._named(client, channel.removeprefix("#"))
 
-    async def _named(self, client: AsyncWebClient, name: str) -> str | Unsettled:
+    async def _named(self, client: SlackClient, name: str) -> str | Unsettled:
         asked: dict[str, Any] = {"types": "public_channel,private_channel", "limit": 1000, "exclude_archived": True}
         for _page in range(_MOST_PAGES):
-            answer = await self._call(client, "conversations.list", asked)
-            if answer.body.get("ok") is not True:
+            answer = await _call(client, "conversations.list", asked)
+            if not answer.ok:
                 return _unread(answer, target=f"#{name}")
             for channel in answer.body.get("channels") or []:
                 if channel.get("name") == name:
@@ -155,12 +145,12 @@ class SlackNotifier:
         """Why a post to this channel would be refused, as far as Slack tells before; None when nothing speaks against
         it, or when Slack does not tell (no scope to look, not reached)."""
         try:
-            async with self._client() as client:
-                answer = await self._call(client, "conversations.info", {"channel": channel})
-        except (aiohttp.ClientError, TimeoutError, OSError):
+            async with slack_client(self._token, self._base_url, seconds=self._seconds) as client:
+                answer = await _call(client, "conversations.info", {"channel": channel})
+        except Unreached:
             return None
         found = answer.body.get("channel") or {}
-        if answer.body.get("ok") is not True:
+        if not answer.ok:
             silent = answer.code in {"", "missing_scope", *RETRIED}
             return None if silent else refusal(answer, channel)
         for speaks_against, code in ((found.get("is_archived"), "is_archived"), (_is_outside(found), "not_in_channel")):
@@ -168,28 +158,9 @@ class SlackNotifier:
                 return refusal(Answer(answer.status, answer.headers, {"error": code}), channel)
         return None
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[AsyncWebClient]:
-        async with aiohttp.ClientSession(timeout=self._timeout) as session:
-            yield AsyncWebClient(self._token, self._base_url, session=session, retry_handlers=[])
 
-    async def _call(self, client: AsyncWebClient, method: str, asked: Mapping[str, Any]) -> Answer:
-        try:
-            if method in _WRITES:
-                came = await client.api_call(method, json=dict(asked))
-            else:
-                came = await client.api_call(method, http_verb="GET", params=dict(asked))
-        except SlackApiError as error:
-            return _answer(error.response)
-        except (SlackClientError, AttributeError, ValueError):
-            return Answer(200, {}, {})  # an answer with status 200 that is no JSON object
-        return _answer(came)
-
-
-def _answer(came: AsyncSlackResponse | aiohttp.ClientResponse) -> Answer:
-    if isinstance(came, aiohttp.ClientResponse):  # whose body was no JSON
-        return Answer(came.status, dict(came.headers), {})
-    return Answer(came.status_code, dict(came.headers), came.data if isinstance(came.data, dict) else {})
+async def _call(client: SlackClient, method: str, asked: Mapping[str, Any]) -> Answer:
+    return await client.call(method, asked, form="json" if method in _WRITES else "query")
 
 
 def _request(outgoing: Outgoing, target: SlackTarget, part: Part) -> dict[str, Any]:
@@ -234,7 +205,3 @@ def _unread(answer: Answer, *, target: str) -> Unsettled:
     if isinstance(came, Refused):
         return Unsettled(f"Slack does not let the app look for the message: {came.reason}")
     return Unsettled(f"Slack cannot be asked now: {came.reason}", again=True)
-
-
-def _told(error: BaseException) -> str:
-    return str(error) or type(error).__name__

@@ -1,28 +1,20 @@
 """What Slack's refusals mean: for good, for now, or nobody knows; and what mends them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
+from loops.connections.slack_answer import TOKEN_MENDS, Answer
 from notify.message import Refused, Retry, Uncertain
 
-_ANEW = "put the app's present bot token into the Slack connection: install the app anew on its page, then copy it"
 _SHORTER = "shorten the text or the blocks"
 _POLICY = "ask an admin of the workspace to let the app post there, or name another channel"
 _TARGET = "name the channel by its id (open its details in Slack: the id stands at the end), in this workspace"
 
 MENDS: Mapping[str, str] = {
+    **TOKEN_MENDS,
     "not_in_channel": "invite the app: /invite @its-name in {channel}",
     "channel_not_found": f"{_TARGET}; to a private channel the app must be invited",
     "is_archived": "unarchive {channel}, or name another channel",
     "missing_scope": "add the scope {needed} under OAuth & Permissions, then install the app anew: it has {provided}",
-    "not_authed": _ANEW,
-    "invalid_auth": _ANEW,
-    "account_inactive": _ANEW,
-    "token_revoked": _ANEW,
-    "token_expired": _ANEW,
-    "not_allowed_token_type": "use a bot token, which begins with xoxb-",
-    "no_permission": _ANEW,
     "org_login_required": _POLICY,
     "ekm_access_denied": _POLICY,
     "access_denied": _POLICY,
@@ -52,32 +44,14 @@ UNCERTAIN = frozenset({"fatal_error", "internal_error", "request_timeout"})
 _LIMITED = 429
 _OK = 200
 _SERVER = 500
-_LONGEST_WAIT = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back for a call that is not ok: `body` parsed, empty where it was no JSON object."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: Mapping[str, Any]
-
-    @property
-    def code(self) -> str:
-        """Slack's own word for it, empty if there is none."""
-        return str(self.body.get("error") or "")
-
-    @property
-    def needed(self) -> str:
-        """The scopes that the call asks for, as Slack lists them."""
-        return str(self.body.get("needed") or "")
+_SHORT_WAIT = 1.0
 
 
 def outcome_of(answer: Answer, channel: str) -> Refused | Retry | Uncertain:
     """What an answer that is not ok makes of the message."""
     if answer.status == _LIMITED or answer.code in {"ratelimited", "rate_limited"}:
-        return Retry("Slack asks for fewer messages", after=retry_after(answer.headers), whole=True)
+        after = _SHORT_WAIT if answer.retry_after is None else answer.retry_after
+        return Retry("Slack asks for fewer messages", after=after, whole=True)
     if answer.code in RETRIED:
         return Retry(f"Slack cannot take messages now: {answer.code}")
     if answer.code in UNCERTAIN or not answer.code:
@@ -90,22 +64,15 @@ def outcome_of(answer: Answer, channel: str) -> Refused | Retry | Uncertain:
 
 def refusal(answer: Answer, channel: str) -> Refused:
     """An `ok: false` that stays one."""
-    provided = str(answer.body.get("provided") or "none")
     mend = MENDS.get(answer.code, "")
     if not mend and answer.code.startswith("restricted_action"):
         mend = _POLICY
-    told = mend.format(channel=channel, needed=answer.needed or "that it lacks", provided=provided)
+    told = mend.format(channel=channel, needed=answer.needed or "that it lacks", provided=answer.provided)
     reason = f"Slack refuses the message to {channel}: {answer.code}"
     if answer.code == "missing_scope":
-        reason += f", needed {answer.needed or 'unknown'}, provided {provided}"
+        reason += f", needed {answer.needed or 'unknown'}, provided {answer.provided}"
     details = answer.body.get("response_metadata")
     messages = details.get("messages") if isinstance(details, Mapping) else None
     if isinstance(messages, list) and messages:
         reason += f" ({'; '.join(str(one) for one in messages[:3])[:300]})"
     return Refused(answer.code, reason, told)
-
-
-def retry_after(headers: Mapping[str, str]) -> float:
-    """The seconds that Slack asks to wait; a second where it does not say."""
-    told = next((value for name, value in headers.items() if name.lower() == "retry-after"), "")
-    return min(float(told), _LONGEST_WAIT) if told.isascii() and told.isdigit() else 1.0

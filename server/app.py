@@ -61,6 +61,9 @@ from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.registry import SOURCES
+from triggers.slack.patience import Timing
+from triggers.slack.receive import SlackSource
+from triggers.slack.sessions import SlackSessions
 from triggers.source import Source
 
 log = logging.getLogger("loops.app")
@@ -83,6 +86,7 @@ class Wiring:
     tools: tuple[Tool, ...] = ()
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
+    slack: Timing = field(default_factory=Timing)
     routes: tuple[web.AbstractRouteDef, ...] = ()
 
 
@@ -121,6 +125,7 @@ class Service:
         if self.role in _WORKS:
             await self._start_engine()
         self._start_dispatch()
+        self._start_slack()
         await self._listen()
         # What is alive now stays so: the collector need not walk it at every full pass.
         gc.collect()
@@ -172,7 +177,7 @@ class Service:
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
         handoff = Handoff()
-        definitions = Definitions(self._programs.begin)
+        definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
             reader,
@@ -264,6 +269,14 @@ class Service:
         if self._wiring.dispatching and self.role != "scheduler":
             self._spawn("dispatch", self.dispatcher.forever())
         self._spawn("measure", measure(self._database, self.metrics))
+
+    def _start_slack(self) -> None:
+        """Sockets are a way to receive, so they are held open where deliveries are received."""
+        source = self._wiring.sources.get("slack")
+        if self.role in _SERVES and isinstance(source, SlackSource):
+            one = self.services
+            sessions = SlackSessions(one.book, one.box, one.writer, one.clock, one.intake, source, self._wiring.slack)
+            self._spawn("slack", sessions.forever())
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"loops-{name}")

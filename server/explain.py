@@ -6,12 +6,15 @@ other enabled loop the answer is worked out again, from the raw delivery and the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from loops.errors import DefinitionError, LoopsError
 from loops.event import Delivery, Event
+from loops.filters import ProjectFilters
+from loops.projects import project_filters
 from loops.store import connections, deliveries, explaining
 from loops.store import workflows as workflows_store
 from loops.store.workflows import WorkflowRow
@@ -19,6 +22,10 @@ from loops.threads import off_loop
 from server.services import Services
 from triggers.definitions import listener_of
 from triggers.matcher import Listener, explain
+from triggers.people import joined
+from triggers.posthog.event import SOURCE as POSTHOG
+from triggers.repeats import reason as came_before
+from triggers.repeats import repeats
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
 
@@ -65,6 +72,7 @@ class _Found:
     loops: list[WorkflowRow]
     names: dict[str, str]
     runs: dict[tuple[str, str], str]
+    project: ProjectFilters
     notes: list[str] = field(default_factory=list)
 
 
@@ -76,8 +84,12 @@ async def explained(services: Services, project_id: str, wanted: str, workflow_i
     found = await services.reader.read(lambda connection: _find(connection, project_id, wanted, workflow_id))
     source = services.sources.get(found.delivery["source"])
     stored = [one for one in _stored(found) if workflow_id in {None, one.verdict["workflow"]}]
-    # Filters may hold slow patterns: a thread of its own keeps them off the event loop.
-    again = await off_loop(lambda: _again(found, source, stored))
+    # Bodies may be large and filters hold slow patterns: threads of their own keep them off the event loop.
+    events = await off_loop(lambda: _events(found, source))
+    if events and events[0].source == POSTHOG:
+        now, parsed = services.clock.now(), events
+        events = await services.reader.read(lambda connection: _of_people(connection, found, parsed, now))
+    again = await off_loop(lambda: _again(found, events, stored))
     verdicts = (*stored, *again)[:MOST_VERDICTS]
     if len(stored) + len(again) > MOST_VERDICTS or len(found.loops) > MOST_VERDICTS:
         found.notes.append(f"only {MOST_VERDICTS} verdicts are shown; ask for one workflow to see its own")
@@ -91,6 +103,7 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         loops = explaining.active(connection, project_id, MOST_VERDICTS + 1)
     else:
         loops = [workflows_store.get(connection, project_id, workflow_id)]
+    loops = explaining.as_of(connection, loops, delivery["received_at"])
     decided = {verdict["workflow"] for event in stored for verdict in event["verdicts"] or ()}
     receiver = connections.get(connection, delivery["connection_id"])
     return _Found(
@@ -98,10 +111,20 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         stored=stored,
         raw=deliveries.load(connection, delivery["id"]),
         settings={} if receiver is None else receiver.config,
-        loops=explaining.as_of(connection, loops, delivery["received_at"]),
+        loops=loops,
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
         runs=explaining.started(connection, delivery["id"]),
+        project=project_filters(connection, project_id, at=delivery["received_at"]),
     )
+
+
+def _of_people(connection: sa.Connection, found: _Found, events: list[Event], now: datetime) -> list[Event]:
+    """The events with persons and groups as they are now, without those that another delivery has brought."""
+    project_id, delivery_id = found.delivery["project_id"], found.delivery["id"]
+    came = repeats(connection, project_id, delivery_id, events)
+    found.notes += sorted({f"of an event: {came_before(other)}" for other in came.values()})
+    new = [event for event in events if event.uuid not in came]
+    return joined(connection, project_id, new, found.settings, now)
 
 
 def _stored(found: _Found) -> Iterator[Told]:
@@ -112,19 +135,19 @@ def _stored(found: _Found) -> Iterator[Told]:
             yield Told(verdict, name, event["name"], event["uuid"], recomputed=False, run=run)
 
 
-def _again(found: _Found, source: Source | None, stored: Sequence[Told]) -> list[Told]:
+def _again(found: _Found, events: Sequence[Event], stored: Sequence[Told]) -> list[Told]:
     """Verdicts of the loops that none is stored of, event by event."""
     listening: list[Listener] = []
     told: list[Told] = []
     asked = {one.verdict["workflow"] for one in stored}
     for row in found.loops:
-        heard = _listening(row, found.delivery)
+        heard = _listening(row, found)
         if isinstance(heard, Listener):
             listening.append(heard)
         elif row.id not in asked:
             told.append(_told(found, heard, "", ""))
     decided = {(one.verdict["workflow"], one.event_uuid) for one in stored}
-    for event in _events(found, source):
+    for event in events:
         for listener in listening:
             if len(told) > MOST_VERDICTS:
                 return told
@@ -157,7 +180,7 @@ def _events(found: _Found, source: Source | None) -> list[Event]:
     return events
 
 
-def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verdict:
+def _listening(row: WorkflowRow, found: _Found) -> Listener | Verdict:
     """What the workflow listened to, or why it could not hear anything."""
 
     def deaf(stage: str, reason: str) -> Verdict:
@@ -165,10 +188,10 @@ def _listening(row: WorkflowRow, delivery: Mapping[str, Any]) -> Listener | Verd
 
     if row.status != "active":
         return deaf("enabled", f"the loop is {_STATUS.get(row.status, row.status)}")
-    if row.since_epoch > delivery["epoch"]:
+    if row.since_epoch > found.delivery["epoch"]:
         return deaf("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
     try:
-        listener = listener_of(row)
+        listener = listener_of(row, found.project)
     except DefinitionError as error:
         return deaf("trigger", f"its definition cannot be used any more: {error.message}")
     return listener or deaf("trigger", "its trigger is started by no delivery")

@@ -39,11 +39,12 @@ def trigger_words(definition: Mapping[str, Any]) -> TriggerWords:
 
 
 def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
-    events = _mappings(filters.get("events"))
+    events, meant = _mappings(filters.get("events")), _mappings(filters.get("actions"))
     names = [_SOURCES.get(str(event.get("id")), str(event.get("id"))) for event in events if event.get("id")]
-    properties = [*_mappings(filters.get("properties"))]
-    for event in events:
-        properties += _mappings(event.get("properties"))
+    names += [f"the action {action.get('name') or action.get('id')}" for action in meant]
+    properties = _properties(filters)
+    for wanted in (*events, *meant):
+        properties += _properties(wanted)
     kind = " or ".join(names) or "Any event"
     types = [one for one in properties if _names(one, "event_type")]
     if len(types) == 1:
@@ -54,10 +55,31 @@ def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
         if len(actions) == 1 and len(each(types[0].get("value"))) == 1:
             kind = f"{kind} {_alternatives(actions[0])}"
             properties.remove(actions[0])
-    conditions = tuple(
-        (str(one.get("key")), wanted_words(str(one.get("operator") or "exact"), one.get("value"))) for one in properties
-    )
-    return TriggerWords(kind, conditions)
+    conditions = [_condition_words(one) for one in properties]
+    if filters.get("filter_test_accounts") is True:
+        conditions.append(("test accounts", "left out"))
+    return TriggerWords(kind, tuple(conditions))
+
+
+def _properties(wanted: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The property filters of an entry; a group may stand alone."""
+    own = wanted.get("properties")
+    return _mappings([own] if isinstance(own, Mapping) else own)
+
+
+def _condition_words(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """A property filter or a group of them: what is asked, and what is wanted."""
+    if "values" in entry:
+        inner = "; ".join(" ".join(_condition_words(one)) for one in _mappings(entry["values"]))
+        return "one of" if entry.get("type") == "OR" else "all of", f"({inner})"
+    key, kind = str(entry.get("key")), entry.get("type")
+    if kind == "hogql":
+        return key, "true"
+    if kind in ("person", "element"):
+        key = f"{kind}.{key}"
+    elif kind == "group":
+        key = f"group_{entry.get('group_type_index')}.{key}"
+    return key, wanted_words(str(entry.get("operator") or "exact"), entry.get("value"))
 
 
 def _names(filtered: Mapping[str, Any], key: str) -> bool:

@@ -7,6 +7,7 @@ from aiohttp import web
 from loops.errors import StoreBusy
 from loops.store.readiness import touch_readiness
 from server.api import register_api
+from server.api.capture import add_capture_routes
 from server.api.hooks import BodyBudget, receive_handler
 from server.pages import register_pages
 from server.services import SERVICES, Services
@@ -24,6 +25,7 @@ def make_app(services: Services) -> web.Application:
     budget = BodyBudget(services.settings.max_body_bytes_in_flight)
     for source in services.sources.values():
         app.router.add_post(_hook_path(source), receive_handler(services, source, budget))
+    add_capture_routes(app, services, budget)
     _add_health(app)
     register_api(app)
     register_pages(app)

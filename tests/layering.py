@@ -22,6 +22,7 @@ MAY_IMPORT = {
 }
 PURE = (
     "config/*.py",
+    "loops/connections/slack_answer.py",
     "loops/errors.py",
     "loops/event.py",
     "loops/filters*.py",
@@ -47,7 +48,15 @@ PURE = (
     "triggers/masking.py",
     "triggers/brakes.py",
     "triggers/github/*.py",
+    "triggers/posthog/*.py",
     "triggers/json_body.py",
+    "triggers/slack/__init__.py",
+    "triggers/slack/event.py",
+    "triggers/slack/ignored.py",
+    "triggers/slack/payload.py",
+    "triggers/slack/receive.py",
+    "triggers/slack/signature.py",
+    "triggers/slack/words.py",
     "triggers/properties.py",
     "triggers/storable.py",
     "triggers/verdict.py",

@@ -7,19 +7,24 @@ the next event in every process. A definition that cannot be compiled any more i
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.definition import listening_filter
+from loops.definition import listening_filter, listening_mask
 from loops.errors import DefinitionError
+from loops.filters import NO_PROJECT, ProjectFilters
+from loops.projects import project_filters
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
 from triggers.source import Topic
 
 log = logging.getLogger("loops.definitions")
+
+ReadRevision: TypeAlias = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +39,29 @@ class Broken:
 class Definitions:
     """The index and the epoch that it stands at. Used by one transaction at a time."""
 
-    def __init__(self, begin: Callable[[str, int, Callable[[], Mapping[str, Any]]], RunState]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[str, int, ProjectFilters, ReadRevision], RunState],
+        writes: Callable[[str, int, ProjectFilters, ReadRevision], tuple[str, ...]],
+    ) -> None:
+        """`begin` gives the first state of a run of a revision, `writes` what it may change outside; the last argument
+        of both reads the revision, if they do not know it."""
         self.index = Index()
+        self._writes = writes
         self.broken: dict[str, Broken] = {}
         self._epoch = 0
         self._begin = begin
         self._names: dict[str, str] = {}
+        self._projects: dict[str, ProjectFilters] = {}
 
     def refresh(self, connection: sa.Connection) -> None:
         """Bring the index to the epoch that this transaction sees."""
         epoch = store.definitions_epoch(connection)
         if epoch == self._epoch:
             return
+        self._projects.clear()  # a project's own filters count as a change of its workflows
         for row in store.changed_since(connection, self._epoch):
-            self._take(row)
+            self._take(connection, row)
         self._epoch = epoch
 
     def unheard(self, project_id: str, source: str, topics: Sequence[Topic]) -> int | None:
@@ -63,6 +77,7 @@ class Definitions:
         """Load everything anew at the next refresh: what was read in a transaction that failed may never have been."""
         self.index = Index()
         self.broken.clear()
+        self._projects.clear()
         self._epoch = 0
 
     def listeners(self) -> list[Listener]:
@@ -75,23 +90,27 @@ class Definitions:
 
     def initial_state(self, connection: sa.Connection, listener: Listener) -> RunState:
         """The state that a run of this listener's revision begins with."""
+        project = self._project(connection, listener.project_id)
+        return self._begin(listener.key, listener.version, project, _reading(connection, listener))
 
-        def read() -> Mapping[str, Any]:
-            definition = store.revision(connection, listener.key, listener.version)
-            if definition is None:
-                raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
-            return definition
+    def writes(self, connection: sa.Connection, listener: Listener) -> tuple[str, ...]:
+        """What a run of this listener's revision may change outside, in words."""
+        project = self._project(connection, listener.project_id)
+        return self._writes(listener.key, listener.version, project, _reading(connection, listener))
 
-        return self._begin(listener.key, listener.version, read)
+    def _project(self, connection: sa.Connection, project_id: str) -> ProjectFilters:
+        if project_id not in self._projects:
+            self._projects[project_id] = project_filters(connection, project_id)
+        return self._projects[project_id]
 
-    def _take(self, row: WorkflowRow) -> None:
+    def _take(self, connection: sa.Connection, row: WorkflowRow) -> None:
         self.index.remove(row.id)
         self.broken.pop(row.id, None)
         self._names[row.id] = row.name
         if row.status != "active":
             return
         try:
-            listener = listener_of(row)
+            listener = listener_of(row, self._project(connection, row.project_id))
         except DefinitionError as error:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
             log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
@@ -100,13 +119,23 @@ class Definitions:
             self.index.add(listener)
 
 
-def listener_of(row: WorkflowRow) -> Listener | None:
+def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
+    def read() -> Mapping[str, Any]:
+        definition = store.revision(connection, listener.key, listener.version)
+        if definition is None:
+            raise DefinitionError.at("", f"workflow {listener.key} has no revision {listener.version}")
+        return definition
+
+    return read
+
+
+def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
 
-    Raises DefinitionError where the trigger's filter cannot be compiled.
+    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
     """
     config = _trigger_config(row.definition)
-    compiled = listening_filter(config)
+    compiled = listening_filter(config, project)
     if compiled is None:
         return None
     return Listener(
@@ -116,6 +145,8 @@ def listener_of(row: WorkflowRow) -> Listener | None:
         version=row.version,
         project_id=row.project_id,
         kind="event" if config["type"] == "event" else "internal-event",
+        allows_unverified=config.get("allow_unverified") is True,
+        mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
     )
 
 

@@ -10,14 +10,14 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import DefinitionError, LoopsError, StoreBusy
+from loops.errors import DefinitionError, LoopsError, RowHeld, StoreBusy
 from loops.event import Delivery, Event
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
@@ -30,7 +30,12 @@ from loops.store.outage import is_outage
 from loops.store.runs import NewRun
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
+from triggers.mask_stage import hold
 from triggers.matcher import Listener
+from triggers.people import remembered
+from triggers.posthog.event import SOURCE as POSTHOG
+from triggers.repeats import reason as came_before
+from triggers.repeats import repeats
 from triggers.source import Ignored, Source
 from triggers.storable import storable_text
 from triggers.verdict import Verdict
@@ -164,6 +169,8 @@ class Dispatcher:
                 return Settled(due.id, "quarantined", reason, 0)
             delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
             return self._dispatch(connection, due, delivery, None, outcome)
+        except RowHeld:
+            return None  # no fault of its own: it stays accepted, and the next batch takes it again
         except Exception as error:
             if is_outage(error):
                 raise  # the database itself: the whole batch is tried again
@@ -190,20 +197,42 @@ class Dispatcher:
         self, connection: sa.Connection, due: Due, delivery: Delivery, parsed: object, outcome: BatchOutcome
     ) -> Settled:
         source = self._sources[due.source]
-        events = source.parse(delivery, parsed, self._config(connection, due.connection_id))
+        settings = self._config(connection, due.connection_id)
+        events = source.parse(delivery, parsed, settings)
+        if not isinstance(events, Ignored) and due.source == POSTHOG:
+            events = self._of_people(connection, due, events, settings)
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
-        started, near = 0, 0
+        started, near, masked = 0, 0, 0
+        # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
+        decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
+            if event.uuid in decided:
+                started += decided[event.uuid]
+                continue
             verdicts = self._decide(connection, due, event, position)
             started += sum(verdict.passed for verdict in verdicts)
-            near += sum(not verdict.passed for verdict in verdicts)
+            masked += sum(verdict.stage == "mask" for verdict in verdicts)
+            near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
             for verdict in verdicts:
                 outcome.stages[verdict.stage] = outcome.stages.get(verdict.stage, 0) + 1
         outcome.runs += started
         if started:
             return Settled(due.id, "dispatched", "", started)
-        return Settled(due.id, "ignored", f"no loop started; {near} came near" if near else "no loop listens for it", 0)
+        told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
+        reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
+        return Settled(due.id, "ignored", reason, 0)
+
+    def _of_people(
+        self, connection: sa.Connection, due: Due, events: list[Event], settings: Mapping[str, Any]
+    ) -> list[Event] | Ignored:
+        """The events with their persons and groups, without those that another delivery has brought."""
+        came = repeats(connection, due.project_id, due.id, events)
+        new = [event for event in events if event.uuid not in came]
+        if not new:
+            return Ignored(came_before(next(iter(came.values()))) if came else "it holds no event")
+        with connection.begin_nested():
+            return remembered(connection, due.project_id, new, settings, self._clock.now())
 
     def _config(self, connection: sa.Connection, connection_id: int) -> Mapping[str, Any]:
         if connection_id not in self._configs:
@@ -241,14 +270,26 @@ class Dispatcher:
             return verdict("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
         try:
             state = self._definitions.initial_state(connection, listener)
+            writes = (
+                () if event.verified or listener.allows_unverified else self._definitions.writes(connection, listener)
+            )
         except DefinitionError as error:  # this loop's alone: others that want the event start
             return verdict("definition", f"its stored definition cannot run: {error.message}")
+        if writes:
+            return verdict("unverified", unverified_reason(writes))
         if event.claim is not None:
             first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             if first is not None:
                 return verdict("claim", f"the same fact came before, in delivery {first}")
+        reason = "every filter and brake passed"
+        if listener.mask is not None:
+            # By the time of arrival: a window is about when things happened, not about when they were dispatched.
+            masked = hold(connection, listener.key, listener.mask, event_json(event), due.received_at)
+            if not masked.passes:
+                return verdict("mask", masked.reason)
+            reason = f"{reason}; {masked.reason}"
         self._start(connection, due, event, listener, state)
-        return verdict("start", "every filter and brake passed", passed=True)
+        return verdict("start", reason, passed=True)
 
     def _start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener, state: RunState) -> None:
         run = NewRun(
@@ -280,6 +321,14 @@ class Dispatcher:
             body=pack(event_json(event)) if body else None,
         )
         store.put_event(connection, row, self._clock.now())
+
+
+def unverified_reason(writes: Sequence[str]) -> str:
+    """Why an event that anybody may have sent does not start a loop that may change something."""
+    return (
+        "nobody proved to have sent the event (it came unsigned, or with a public key), and the loop may write: "
+        f"{'; '.join(writes)}; allow_unverified in its trigger lets such events start it"
+    )
 
 
 def _own_output(listener: Listener) -> Verdict:

@@ -1,6 +1,7 @@
 """Accept: a verified arrival is stored, and only then answered."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -27,11 +28,12 @@ class Connection(Protocol):
 
 
 class Answer(NamedTuple):
-    """What the sender is told."""
+    """What the sender is told; `told` are further texts that its protocol asks for."""
 
     delivery: str
     status: Literal["accepted", "duplicate", "ignored"]
     reason: str = ""
+    told: Mapping[str, str] = MappingProxyType({})
 
 
 # The epoch at which no loop could have listened for any of the topics of a project's source; None if one could.
@@ -55,7 +57,12 @@ class Intake:
 
         The answer comes after the commit: from then on the delivery is not lost, whatever happens to this process.
         """
-        arrival = source.receive(incoming, connection.secrets)
+        return await self.accept(source, connection, incoming, source.receive(incoming, connection.secrets))
+
+    async def accept(self, source: Source, connection: Connection, incoming: Incoming, arrival: Arrival) -> Answer:
+        """Store what was verified and read, and answer. Raises StoreBusy when it could not be stored."""
+        if not arrival.kept:
+            return Answer("", "ignored", arrival.ignored or "")
         headers = _kept_headers(source, incoming)
         row = self._row(source, connection, incoming, arrival, headers)
         if arrival.ignored is not None or row.unheard is not None:
@@ -63,10 +70,10 @@ class Intake:
         else:
             receipt = await self._hand_on(row, Held(headers, incoming.body, arrival.parsed))
         if not receipt.new:
-            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before")
+            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before", arrival.told)
         if arrival.ignored is not None:
-            return Answer(receipt.id, "ignored", arrival.ignored)
-        return Answer(receipt.id, "accepted")
+            return Answer(receipt.id, "ignored", arrival.ignored, arrival.told)
+        return Answer(receipt.id, "accepted", "", arrival.told)
 
     async def _hand_on(self, row: DeliveryRow, held: Held) -> Receipt:
         """Store the row, with what dispatch needs at hand before it is: a dispatcher may take it as soon as it is."""

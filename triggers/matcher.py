@@ -12,7 +12,8 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 from loops.event import Event, JsonValue
-from loops.filters import Comparison, Filter, Predicate
+from loops.filters import Comparison, Condition, Filter
+from triggers.masking import Mask
 from triggers.source import Topic
 from triggers.verdict import Verdict
 
@@ -36,7 +37,8 @@ _COMPARED_AS_IS = frozenset({str, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One enabled workflow's trigger. `key` is the workflow's id, `since` the epoch of definitions it counts from."""
+    """One enabled workflow's trigger. `key` is the workflow's id, `since` the epoch of definitions it counts from;
+    with `allows_unverified` events of unknown senders start it whatever it does."""
 
     key: str
     filter: Filter
@@ -44,6 +46,8 @@ class Listener:
     version: int
     project_id: str
     kind: TriggerKind
+    allows_unverified: bool = False
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,8 @@ def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
     failed = next((comparison for comparison in compared if not comparison.passed), None)
     if failed is not None:
         return verdict("filters", failed.words(), compared)
-    return verdict("start", "every filter passed", compared)
+    unknown = "; whether its mask would have let it pass is not worked out again" if listener.mask else ""
+    return verdict("start", f"every filter passed{unknown}", compared)
 
 
 def _fields(event: Event) -> tuple[JsonValue, ...]:
@@ -241,7 +246,7 @@ def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
         else:
             levels[number] = None
     settled = dict(zip(_PROPERTIES, levels[1:], strict=True))
-    tests = [predicate.test for predicate in wanted.predicates if not _is_settled(predicate, settled)]
+    tests: list[_Test] = [one.test for one in wanted.predicates if not _is_settled(one, settled)]
     if levels[0] != names:
         tests.insert(0, wanted.hears_event)
     if wanted.alternatives:
@@ -249,10 +254,10 @@ def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
     return tuple(product(*((None,) if values is None else sorted(values) for values in levels))), tuple(tests)
 
 
-def _is_settled(predicate: Predicate, settled: Mapping[str, frozenset[str] | None]) -> bool:
-    """Whether reaching a leaf says already that the predicate holds."""
-    values = settled.get(predicate.key)
-    return predicate.exact is not None and values is not None and values <= predicate.exact
+def _is_settled(condition: Condition, settled: Mapping[str, frozenset[str] | None]) -> bool:
+    """Whether reaching a leaf says already that the condition holds."""
+    values = settled.get(condition.key)
+    return condition.exact is not None and values is not None and values <= condition.exact
 
 
 def _prune(root: _Node, path: _Path, tests: tuple[_Test, ...], key: str) -> None:

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from triggers.github import GitHubSource
+from triggers.posthog import PostHogSource
+from triggers.slack import SlackSource
 from triggers.source import Source
 
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "github": GitHubSource(),
+        "posthog": PostHogSource(),
+        "slack": SlackSource(),
     }
 )

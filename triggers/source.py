@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from loops.event import Delivery, Event
@@ -32,6 +33,8 @@ class Arrival(NamedTuple):
     source's own decode, kept in memory so that dispatch need not decode again. `ignored` is the reason of what is
     known and ignored: it is recorded, starts nothing, and is answered 200. `topics` are those of all its events, where
     the source can tell them without making the events: what no loop could listen for need not wait for dispatch.
+    `told` are further texts of the answer, which the sender's protocol asks for. What is not `kept` is answered as
+    ignored and not stored.
     """
 
     key: str
@@ -41,6 +44,8 @@ class Arrival(NamedTuple):
     ignored: str | None = None
     verified: bool = True
     topics: tuple[Topic, ...] | None = None
+    told: Mapping[str, str] = MappingProxyType({})
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,20 @@
 """The connections that receiving needs on every request: opened once, kept until any of them changes."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
+
 from loops.connections.named import Unfit, unfit
 from loops.connections.secrets import SecretBox
-from loops.errors import NotFound, StoreBusy
+from loops.errors import NotFound, StoreBusy, StoreError
 from loops.ports import Reader
 from loops.store import connections as store
+from loops.store.connections import ConnectionRow
 
 log = logging.getLogger("loops.connections")
 
@@ -40,6 +44,7 @@ class ConnectionBook:
         self._opened = opened
         self._box = box
         self._known: dict[int, OpenConnection] = {}
+        self._by_key: dict[str, dict[bytes, OpenConnection]] = {}
         self._epoch = -1
         self._checked = 0.0
 
@@ -62,6 +67,51 @@ class ConnectionBook:
         """Why a message cannot leave over a connection; None where it is one of the project, of this kind."""
         return await self._reader.read(lambda connection: unfit(connection, project_id, kind, wanted))
 
+    async def by_api_key(self, kind: str, key: str) -> OpenConnection | None:
+        """The connection of this kind with this `api_key`, the oldest where several have it; None where none has.
+
+        Raises StoreBusy where it cannot be looked for.
+        """
+        wanted = _digest(key)  # how long the look-up takes tells nothing of the keys
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            await self._check()
+        found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        if found is None:  # it may have been made just now
+            await self._check()
+            found = (self._by_key.get(kind) or await self._load_keys(kind)).get(wanted)
+        return found
+
+    async def _load_keys(self, kind: str) -> dict[bytes, OpenConnection]:
+        before = self._epoch
+        keyed: dict[bytes, OpenConnection] = {}
+        for opened in self._open_all(await self._reader.read(lambda connection: store.of_kind(connection, kind))):
+            if "api_key" in opened.secrets:
+                keyed.setdefault(_digest(opened.secrets["api_key"]), opened)
+        if self._epoch == before:
+            self._by_key[kind] = keyed
+        return keyed
+
+    async def changed(self, kind: str, since: int) -> tuple[int, list[OpenConnection]] | None:
+        """Every connection of the kind that can be opened, with the epoch of this state; None while that is `since`.
+
+        Raises StoreBusy.
+        """
+        found = await self._reader.read(lambda connection: _of_kind(connection, kind, since))
+        if found is None:
+            return None
+        epoch, rows = found
+        return epoch, self._open_all(rows)
+
+    def _open_all(self, rows: Iterable[ConnectionRow]) -> list[OpenConnection]:
+        """Those that can be opened."""
+        opened = []
+        for row in rows:
+            try:
+                opened.append(self._open(row))
+            except StoreError as error:
+                log.warning("connection cannot be opened", extra={"connection": row.id, "reason": error.message})
+        return opened
+
     async def _check(self) -> None:
         self._checked = time.monotonic()
         try:
@@ -71,6 +121,7 @@ class ConnectionBook:
             return
         if epoch != self._epoch:
             self._known.clear()
+            self._by_key.clear()
             self._epoch = epoch
 
     async def _load(self, connection_id: int) -> OpenConnection | None:
@@ -78,9 +129,21 @@ class ConnectionBook:
         row = await self._reader.read(lambda connection: store.get(connection, connection_id))
         if row is None:
             return None
-        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
-        self._opened(secrets.values())
-        opened = OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+        opened = self._open(row)
         if self._epoch == before:  # else it was read before a change that this process has seen since
             self._known[row.id] = opened
         return opened
+
+    def _open(self, row: ConnectionRow) -> OpenConnection:
+        secrets = {key: str(value) for key, value in self._box.open(row.secrets).items()}
+        self._opened(secrets.values())
+        return OpenConnection(row.id, row.project_id, row.kind, row.name, dict(row.config), secrets)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _of_kind(connection: sa.Connection, kind: str, since: int) -> tuple[int, list[ConnectionRow]] | None:
+    epoch = store.epoch(connection)
+    return None if epoch == since else (epoch, store.of_kind(connection, kind))

@@ -1,5 +1,7 @@
 """What a connection of each kind is made of: which settings there are, which are secret, and which fit together."""
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,12 +15,14 @@ from loops.errors import Fault, RequestError
 
 LONGEST_NAME = 100
 LONGEST_VALUE = 20_000
+MOST_GROUP_TYPES = 5
 SMTP_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 _ADDRESS = re.compile(r"[^\s@<>]+@[^\s@<>]+")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[?[0-9a-fA-F:]+\]?")
 _LAST_PORT = 65535
+_STANDARD = "whsec_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +237,32 @@ def _smtp(values: Mapping[str, str]) -> list[Fault]:
     return faults
 
 
+def _webhook_secret(text: str) -> str:
+    if _line(text).startswith(_STANDARD):
+        try:
+            key = base64.b64decode(text.removeprefix(_STANDARD), validate=True)
+        except binascii.Error as error:
+            raise RequestError(
+                "begins as a signing secret does and is no base64 behind that",
+                hint="copy it whole from the destination",
+            ) from error
+        if not key:
+            raise RequestError("is the beginning of a signing secret alone", hint="copy it whole from the destination")
+    return text
+
+
+def _group_types(text: str) -> str:
+    names = [name.strip() for name in _line(text).split(",")]
+    if not all(names) or len(set(names)) < len(names) or len(names) > MOST_GROUP_TYPES:
+        raise RequestError(
+            "are not up to five different names with commas between them",
+            hint="in the order of PostHog's project settings, as company,project",
+        )
+    return ",".join(names)
+
+
 def _posthog(values: Mapping[str, str]) -> list[Fault]:
-    if values:
+    if values.keys() & {"api_key", "webhook_secret"}:
         return []
     return [Fault("settings", "hold no credential", "api_key for capture, webhook_secret for a webhook destination")]
 
@@ -261,6 +289,12 @@ KINDS: Mapping[str, Kind] = {
                 Setting("bot_token", secret=True, check=_slack_token("xoxb-", "xapp-")),
                 Setting("app_token", secret=True, check=_slack_token("xapp-", "xoxb-")),
                 Setting("api_base_url", check=_base_address),
+                # Learned from Slack with the bot token; own messages and their addresses are known by them.
+                Setting("team_id", check=_token),
+                Setting("app_id", check=_token),
+                Setting("bot_id", check=_token),
+                Setting("user_id", check=_token),
+                Setting("workspace_url", check=_base_address),
             ),
             _slack,
         ),
@@ -281,7 +315,8 @@ KINDS: Mapping[str, Kind] = {
             "posthog",
             (
                 Setting("api_key", secret=True, check=_token),
-                Setting("webhook_secret", secret=True, check=_line),
+                Setting("webhook_secret", secret=True, check=_webhook_secret),
+                Setting("group_types", check=_group_types),
             ),
             _posthog,
         ),

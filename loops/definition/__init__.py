@@ -1,6 +1,6 @@
 """Workflows as JSON or YAML, and the typed values that they are read into."""
 
-from loops.definition.compiled import CompiledWorkflow, compile_workflow, listening_filter
+from loops.definition.compiled import CompiledWorkflow, compile_workflow, listening_filter, listening_mask
 from loops.definition.parse import parse_workflow
 from loops.definition.reading import read_documents, to_yaml
 from loops.definition.workflow import Workflow, export_workflow
@@ -11,6 +11,7 @@ __all__ = [
     "compile_workflow",
     "export_workflow",
     "listening_filter",
+    "listening_mask",
     "parse_workflow",
     "read_documents",
     "to_yaml",

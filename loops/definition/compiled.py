@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
+from loops.definition.effects import written_by
 from loops.definition.findings import Findings, join
 from loops.definition.inputs import FUNCTIONS, SOURCES
 from loops.definition.inputs.base import MASK_ROOTS
@@ -18,7 +19,7 @@ from loops.definition.workflow import Workflow
 from loops.errors import DefinitionError, FilterError, TemplateError
 from loops.event import JsonValue
 from loops.expressions import Template, compile_template
-from loops.filters import Filter, compile_filter
+from loops.filters import NO_PROJECT, Filter, ProjectFilters, compile_filter
 
 _TEMPLATES = Kinds(
     "template",
@@ -46,6 +47,11 @@ class CompiledWorkflow:
         """The sources whose events may start the workflow."""
         return self.workflow.trigger.config.sources
 
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """What its actions may change outside, in words; empty for a workflow that only reads and reports."""
+        return tuple(told for action in self.workflow.actions if (told := written_by(action)) is not None)
+
     def inputs(self, action_id: str) -> Mapping[str, Compiled]:
         """An action's inputs, defaults filled in, in the order in which they are to be rendered: a template, a
         literal, or an object of both. KeyError if there is no such action; those without inputs have none."""
@@ -67,8 +73,8 @@ def _render(compiled: Compiled, scope: Mapping[str, JsonValue]) -> JsonValue:
     return compiled
 
 
-def compile_workflow(workflow: Workflow) -> CompiledWorkflow:
-    """Compile a workflow that was parsed. Raises DefinitionError only if it was not."""
+def compile_workflow(workflow: Workflow, project: ProjectFilters = NO_PROJECT) -> CompiledWorkflow:
+    """Compile a workflow that was parsed for this project. Raises DefinitionError only if it was not."""
     findings = Findings()
     around = surroundings(workflow.variables, workflow.actions)
     inputs: dict[str, Mapping[str, Compiled]] = {}
@@ -76,7 +82,7 @@ def compile_workflow(workflow: Workflow) -> CompiledWorkflow:
         inputs[action.id] = compile_action(action, join("actions", index), around, findings)
     config = workflow.trigger.config
     trigger_path = join("actions", workflow.actions.index(workflow.trigger), "config")
-    compiled = compile_trigger(config, trigger_path, findings)
+    compiled = compile_trigger(config, trigger_path, findings, project)
     mask = compile_mask(workflow.trigger_masking, config, findings)
     if findings.faults:
         raise DefinitionError(findings.faults)
@@ -108,13 +114,22 @@ def compile_action(action: Action, path: str, around: Surroundings, findings: Fi
     return compile_inputs(schema, config.inputs, place, around, findings)
 
 
-def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | None:
+def compile_trigger(
+    config: Trigger, path: str, findings: Findings, project: ProjectFilters = NO_PROJECT
+) -> Filter | None:
     """What events are held against; None where none are, or where the filters are faulty."""
     filters = config.effective_filters()
     if filters is None:
         return None
+    # A file that is checked by itself belongs to no project yet.
+    if filters.get("filter_test_accounts") is True and project is not NO_PROJECT and not project.test_accounts:
+        findings.warn(
+            join(path, "filters", "filter_test_accounts"),
+            "holds nothing back: the project has no filters that tell test accounts",
+            "set them with PUT /api/projects/{project}/test-account-filters, or filter by a property",
+        )
     try:
-        return compile_filter(filters, path=join(path, "filters"))
+        return compile_filter(filters, path=join(path, "filters"), project=project)
     except FilterError as error:
         findings.take(error.faults)
         return None
@@ -123,7 +138,7 @@ def compile_trigger(config: Trigger, path: str, findings: Findings) -> Filter | 
 _TRIGGER: TypeAdapter[Trigger] = TypeAdapter(TriggerConfig)
 
 
-def listening_filter(config: Mapping[str, object]) -> Filter | None:
+def listening_filter(config: Mapping[str, object], project: ProjectFilters = NO_PROJECT) -> Filter | None:
     """What a stored trigger's config is held against events with; None where no event starts it.
 
     Compiles nothing else of the workflow, as an index of many thousand needs only this. Raises DefinitionError.
@@ -134,7 +149,21 @@ def listening_filter(config: Mapping[str, object]) -> Filter | None:
         raise DefinitionError.at(
             "trigger.config", f"is not what this release reads: {error.errors()[0]['msg']}"
         ) from error
-    return None if filters is None else compile_filter(filters, path="trigger.config.filters")
+    return None if filters is None else compile_filter(filters, path="trigger.config.filters", project=project)
+
+
+_MASKING: TypeAdapter[Masking | None] = TypeAdapter(Masking | None)
+
+
+def listening_mask(masking: object, config: Mapping[str, object]) -> Masking | None:
+    """A stored workflow's masking; None where it has none, or its trigger is never masked. Raises DefinitionError."""
+    try:
+        read = _MASKING.validate_python(masking)
+        return read if read is not None and _TRIGGER.validate_python(config).maskable else None
+    except ValidationError as error:
+        raise DefinitionError.at(
+            "trigger_masking", f"is not what this release reads: {error.errors()[0]['msg']}"
+        ) from error
 
 
 def compile_mask(masking: Masking | None, config: Trigger | None, findings: Findings) -> Template | None:
@@ -150,6 +179,8 @@ def compile_mask(masking: Masking | None, config: Trigger | None, findings: Find
     inspect_roots(template, MASK_ROOTS, path, findings)
     if config is not None and not config.maskable:
         findings.warn("trigger_masking", f"has no effect: a trigger of type {config.type} is never masked")
+    elif masking.threshold == 1:
+        findings.warn("trigger_masking.threshold", "1 lets every match start a run", "leave it out, or take 2 or more")
     elif config is not None and not config.has_person and "person" in template.roots:
         findings.warn(
             path,

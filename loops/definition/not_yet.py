@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from loops.definition.findings import Findings, join
 from loops.definition.schema.actions import ActionShape, FunctionConfig, TriggerAction
-from loops.definition.schema.parts import Masking
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
 
-UNSTARTED_TRIGGERS = frozenset({"event", "schedule", "manual", "webhook"})
+UNSTARTED_TRIGGERS = frozenset({"schedule", "manual", "webhook"})
 INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     "template-posthog-create-task": {
         "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
@@ -20,7 +19,7 @@ INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_WHAT_STARTS = f"what starts a workflow now: internal-event with the event {GITHUB_EVENT}"
+_WHAT_STARTS = f"what starts a workflow now: event, and internal-event with the event {GITHUB_EVENT} or {SLACK_EVENT}"
 
 
 def not_built(template_id: str) -> str:
@@ -46,18 +45,3 @@ def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:
         findings.warn(
             join(path, "type"), "nothing starts a workflow of this trigger type in this release yet", _WHAT_STARTS
         )
-        return
-    events = (trigger.effective_filters() or {}).get("events")
-    for index, event in enumerate(events if isinstance(events, list) else ()):
-        if isinstance(event, Mapping) and event.get("id") == SLACK_EVENT:
-            findings.warn(
-                join(path, "filters", "events", index, "id"),
-                f"nothing sends {SLACK_EVENT} in this release yet, so it starts nothing",
-                _WHAT_STARTS,
-            )
-
-
-def warn_of_masking(masking: Masking | None, trigger: Trigger | None, findings: Findings) -> None:
-    """Warn of masking that would hold something back. `trigger` is the workflow's, if it could be read."""
-    if masking is not None and (trigger is None or trigger.maskable):
-        findings.warn("trigger_masking", "masking is not applied yet: every match starts a run")

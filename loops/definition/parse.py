@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
 from loops.definition.findings import Findings, few_suggestions, join, nearest, shown
 from loops.definition.limits import inspect_size
-from loops.definition.not_yet import warn_of_action, warn_of_masking
+from loops.definition.not_yet import warn_of_action
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
 from loops.definition.schema.actions import Action, ActionShape, TriggerAction
@@ -19,6 +19,7 @@ from loops.definition.schema.validator import Validated, Validator
 from loops.definition.validate import Node, inspect_graph
 from loops.definition.workflow import Status, Workflow
 from loops.errors import DefinitionError
+from loops.filters import NO_PROJECT, ProjectFilters
 
 T = TypeVar("T", bound=Shape)
 
@@ -60,13 +61,16 @@ _ACTION: Validator[Action] = Validator(Action, spare={"id": "spare"})
 _EDGE: Validator[Edge] = Validator(Edge)
 
 
-def parse_workflow(document: JsonValue) -> Workflow:
-    """The workflow that a document describes. Raises DefinitionError with all its faults, each with path and mend."""
+def parse_workflow(document: JsonValue, project: ProjectFilters = NO_PROJECT) -> Workflow:
+    """The workflow that a document describes. Raises DefinitionError with all its faults, each with path and mend.
+
+    `project` is what the project that it is for gives to its filters.
+    """
     with few_suggestions():
-        return _parse(document)
+        return _parse(document, project)
 
 
-def _parse(document: JsonValue) -> Workflow:
+def _parse(document: JsonValue, project: ProjectFilters) -> Workflow:
     findings = Findings()
     inspect_size(document, findings)
     plain = {} if findings.faults else plain_object(document, findings)
@@ -75,7 +79,7 @@ def _parse(document: JsonValue) -> Workflow:
     kept = without_server_keys(plain, findings)
     read = _Read(kept, findings)
     further = Findings(findings)
-    _inspect(read, further)
+    _inspect(read, further, project)
     findings.absorb(further)
     if findings.faults or read.head.value is None:
         raise DefinitionError(findings.faults)
@@ -141,7 +145,7 @@ def _placed(key: str, validated: Sequence[Validated[T]]) -> list[tuple[str, T]]:
     return [(join(key, index), one.rest) for index, one in enumerate(validated) if one.rest is not None]
 
 
-def _inspect(read: _Read, findings: Findings) -> None:
+def _inspect(read: _Read, findings: Findings, project: ProjectFilters) -> None:
     actions, edges, variables = (
         _placed("actions", read.actions),
         _placed("edges", read.edges),
@@ -159,7 +163,7 @@ def _inspect(read: _Read, findings: Findings) -> None:
         compile_action(action, path, around, findings)
         warn_of_action(action, path, findings)
         if isinstance(action, TriggerAction):
-            compile_trigger(action.config, join(path, "config"), findings)
+            compile_trigger(action.config, join(path, "config"), findings, project)
     for path, edge in edges:
         edge.inspect(path, findings)
     _inspect_graph(read, findings)
@@ -168,7 +172,6 @@ def _inspect(read: _Read, findings: Findings) -> None:
 def _inspect_head(head: _Head, trigger: TriggerConfig | None, findings: Findings) -> None:
     head.inspect("", findings)
     compile_mask(head.trigger_masking, trigger, findings)
-    warn_of_masking(head.trigger_masking, trigger, findings)
     if isinstance(trigger, EventTrigger) and head.exit_condition in _TRIGGER_ASKED_AGAIN:
         findings.refuse(
             "exit_condition", f'"{head.exit_condition}" is not supported yet', 'use "exit_only_at_end" or leave it out'

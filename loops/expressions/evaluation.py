@@ -1,30 +1,37 @@
 """One rendering: the values it reads, its clock, and how much work it may still do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from loops.expressions.faults import fault
 from loops.expressions.notation import HogValue, hog_text, is_container, json_text
 
 MAX_OUTPUT = 1_000_000
 """Characters that one text may have."""
+MAX_DEPTH = 500
+"""How deep a value may nest that a template makes."""
 CLOCK = "__now__"
 """The key of a scope under which the caller may give the present moment."""
 
-# Characters and items that one rendering may read and write. Without loops in the language this alone bounds its time.
+# Characters and items that one rendering may read and write. The only loops are those over items, and each turn of one
+# costs some of it, so this alone bounds the time.
 _WORK = 10_000_000
 # What a character of a list's or map's text costs to write, above what reading it costs.
 _WRITING = 4
+# What a value costs to hand on, however small it is.
+_HELD = 8
 
 
 class Evaluation:
     """What compiled expressions are called with."""
 
-    __slots__ = ("_left", "_texts", "scope")
+    __slots__ = ("_left", "_texts", "locals", "scope")
 
     def __init__(self, scope: Mapping[str, object]) -> None:
         self.scope = scope
+        # What the parameters of the functions that are being called stand for, the innermost last.
+        self.locals: list[HogValue] = []
         self._left = _WORK
         # By notation and identity; the value is kept, so that its identity stays its own.
         self._texts: dict[tuple[_Notation, int], tuple[HogValue, str]] = {}
@@ -52,6 +59,22 @@ class Evaluation:
     def flat(self, value: HogValue) -> HogValue:
         """A list or map as Hog prints it; any other value as it is."""
         return self.text(value) if is_container(value) else value
+
+    def weigh(self, value: HogValue) -> None:
+        """Count all that a value holds, as often as it holds it: who takes it over may copy it. Raises TemplateError
+        where it is too much or nested too deeply to be handed on."""
+        pending = [(value, 1)] if is_container(value) else []
+        while pending:
+            holder, depth = pending.pop()
+            if depth > MAX_DEPTH:
+                raise fault(f"the value is nested more than {MAX_DEPTH} deep")
+            inner = cast("Collection[HogValue]", holder.values() if isinstance(holder, Mapping) else holder)
+            self.spend(_HELD * (1 + len(inner)))
+            for item in inner:
+                if isinstance(item, str):
+                    self.spend(len(item))
+                elif is_container(item):
+                    pending.append((item, depth + 1))
 
     def _written(self, notation: "_Notation", value: HogValue) -> str:
         if not is_container(value):

@@ -1,6 +1,5 @@
 """Hog source to functions: the grammar's rules become nodes, and nodes compile themselves."""
 
-from collections.abc import Sequence
 from functools import cache
 from typing import TypeAlias, cast
 
@@ -9,14 +8,14 @@ from lark.lexer import Token
 
 from loops.errors import TemplateError
 from loops.expressions.coercion import truthy
-from loops.expressions.evaluation import Run
 from loops.expressions.faults import fault, refusal
-from loops.expressions.functions import conditional, first_not_null
+from loops.expressions.functions import all_of, any_of, conditional, first_not_null
 from loops.expressions.lexer import HogLexer
 from loops.expressions.nodes import (
     Call,
     Chain,
     Joined,
+    Lambda,
     Listed,
     Literal,
     Logic,
@@ -84,14 +83,6 @@ def _parser() -> Lark:
     )
 
 
-def _any_of(runs: Sequence[Run]) -> Run:
-    return lambda evaluation: any(truthy(run(evaluation)) for run in runs)
-
-
-def _all_of(runs: Sequence[Run]) -> Run:
-    return lambda evaluation: all(truthy(run(evaluation)) for run in runs)
-
-
 def _not(value: HogValue) -> HogValue:
     return not truthy(value)
 
@@ -120,11 +111,14 @@ class _Nodes(Transformer[Token, Node]):
     def conditional(self, condition: Node, then: Node, otherwise: Node) -> Node:
         return Logic(conditional, (condition, then, otherwise), condition.position)
 
+    def function(self, parameters: Node, body: Node) -> Node:
+        return Lambda(parameters, body, parameters.position)
+
     def any_of(self, *operands: Node) -> Node:
-        return Logic(_any_of, operands, operands[0].position)
+        return Logic(any_of, operands, operands[0].position)
 
     def all_of(self, *operands: Node) -> Node:
-        return Logic(_all_of, operands, operands[0].position)
+        return Logic(all_of, operands, operands[0].position)
 
     def first_not_null(self, *operands: Node) -> Node:
         return Logic(first_not_null, operands, operands[0].position)

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     |(?P<STRING>'(?:[^'\\]++|\\.|'')*+')
     |(?P<QUOTED>"(?:[^"\\]++|\\.|"")*+"|`(?:[^`\\]++|\\.|``)*+`)
     |(?P<REGEX>=~\*?|!~\*?)
-    |(?P<OPERATOR>\?\?|\?\.|\|\||==|!=|<>|<=|>=|[-+*/%=<>?:,.()\[\]{}])
+    |(?P<OPERATOR>->|\?\?|\?\.|\|\||==|!=|<>|<=|>=|[-+*/%=<>?:,.()\[\]{}])
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -40,7 +40,11 @@ _KEYWORDS |= {"like": "LIKE", "ilike": "LIKE", "true": "CONSTANT", "false": "CON
 _OPERATORS = dict.fromkeys(("=", "==", "!=", "<>", "<", "<=", ">", ">="), "COMPARE")
 _OPERATORS |= dict.fromkeys("*/%", "PRODUCT")
 _OPERATORS |= {"+": "PLUS", "-": "MINUS", "||": "CONCAT", "??": "_NULLISH", "?": "_QUESTION", ":": "_COLON"}
-_OPERATORS |= {".": "_DOT", "?.": "_DOT", ",": "_COMMA"}
+_OPERATORS |= {".": "_DOT", "?.": "_DOT", ",": "_COMMA", "->": "_ARROW"}
+_CALLED = frozenset({"and", "or", "in", "like", "ilike"})  # functions too
+_CALL = re.compile(r"\s*\(")
+# What a value may end with.
+_ENDINGS = frozenset({"NAME", "NUMBER", "INDEX", "STRING", "CONSTANT", "NULL", "_FCLOSE", "_RPAR", "_RSQB", "_RBRACE"})
 _OPENING = {"(": ("_LPAR", ")"), "[": ("_LSQB", "]"), "{": ("_LBRACE", "}")}
 _CLOSING = {")": "_RPAR", "]": "_RSQB", "}": "_RBRACE"}
 _MENDS = {"&": "write `and`", "|": "write `or`", "!": "write `not`", '"': "text is written in single quotes"}
@@ -159,13 +163,19 @@ class _Scan:
             yield self._emit("_FOPEN", value, position)
             yield from self._f_text()
         elif kind == "REGEX":
-            hint = "use like, ilike or position()"
-            raise self._refuse(position, f"templates have no regular expressions, so no `{value}`,", hint)
+            hint = "write match(text, 'pattern'), or use like or ilike"
+            raise self._refuse(position, f"there are no regular expressions between values, so no `{value}`,", hint)
         elif kind == "OPERATOR":
             yield from self._operator(value, position)
 
     def _kind_of_name(self, name: str) -> str:
-        return "NAME" if self.last == "_DOT" else _KEYWORDS.get(name.lower(), "NAME")
+        if self.last == "_DOT" or (name in _CALLED and _CALL.match(self.source, self.position) and self._begins()):
+            return "NAME"
+        return _KEYWORDS.get(name.lower(), "NAME")
+
+    def _begins(self) -> bool:
+        """Whether a value may begin here, so that a word before a parenthesis is no operator."""
+        return (self.before_last if self.last == "NOT" else self.last) not in _ENDINGS
 
     def _literal(self, kind: str, value: str, position: int) -> Token:
         if kind == "NUMBER":

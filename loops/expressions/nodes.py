@@ -6,20 +6,25 @@ A node is only a step between parser and function: `compile` is called once, and
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Protocol, TypeAlias
 
 from loops.errors import TemplateError
 from loops.expressions.coercion import to_number
 from loops.expressions.evaluation import CLOCK, Evaluation, Run, joined
 from loops.expressions.faults import fault, refusal
-from loops.expressions.functions import FUNCTIONS, nearest
+from loops.expressions.functions import FUNCTIONS, ItemFunction, nearest
+from loops.expressions.functions.function import Body, Check
 from loops.expressions.lexer import MAX_NESTING
-from loops.expressions.notation import HogValue, moment_text
+from loops.expressions.notation import HogValue, as_json
 from loops.expressions.operators import NUMERIC, applied
 
 Segment: TypeAlias = str | int
 StaticPath: TypeAlias = tuple[Segment, ...]
+
+# What a step costs inside a function that is called for each item.
+_STEP = 25
+# Functions that give one of their arguments as it is.
+_HANDING_ON = frozenset({"assumeNotNull", "coalesce", "if", "ifNull", "min2", "multiIf"})
 
 
 class Node(Protocol):
@@ -34,17 +39,25 @@ class Node(Protocol):
 
 @dataclass(slots=True)
 class Compilation:
-    """One source on its way to functions: what it reads is gathered on the way."""
+    """One source on its way to functions: what it reads is gathered on the way.
+
+    `steps` counts what evaluating takes; `makes` says whether it may come to a list or map of its own. `locals` are the
+    parameters of the functions around the node that is being compiled.
+    """
 
     source: str
     allowed_roots: frozenset[str] | None
     paths: set[StaticPath] = field(default_factory=set)
+    steps: int = 0
+    makes: bool = False
+    locals: list[str] = field(default_factory=list)
     _depth: int = 0
 
     def compile(self, node: Node) -> Run:
         if self._depth >= MAX_NESTING:
             raise self.refuse(node.position, f"the expression is nested more than {MAX_NESTING} deep")
         self._depth += 1
+        self.steps += 1
         try:
             return node.compile(self)
         finally:
@@ -61,6 +74,10 @@ class Compilation:
         if root == CLOCK or (self.allowed_roots is not None and root not in self.allowed_roots):
             raise self.refuse(position, f"`{root}` is not available", self._mend_of_root(root))
         self.paths.add(path)
+
+    def slot(self, name: str) -> int | None:
+        """Where among the locals the innermost parameter of this name stands."""
+        return next((place for place in range(len(self.locals) - 1, -1, -1) if self.locals[place] == name), None)
 
     def _mend_of_root(self, root: str) -> str:
         return "" if self.allowed_roots is None else _available(root, self.allowed_roots)
@@ -95,6 +112,7 @@ class Path:
         keys = tuple(step for step in self.steps[:fixed] if isinstance(step, (str, int)))
         if 0 in keys:
             raise compilation.refuse(self.position, "there is no item 0,", "the first item is [1]")
+        compilation.steps += len(self.steps)
         if isinstance(self.base, Root):
             run = self.base.reading(compilation, keys)
             rest = self.steps[fixed:]
@@ -105,7 +123,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A name that the scope must hold."""
+    """A name that the scope must hold, or a parameter of a function around it."""
 
     name: str
     position: int
@@ -116,6 +134,9 @@ class Root:
     def reading(self, compilation: Compilation, keys: StaticPath) -> Run:
         """Read the root and then the keys below it."""
         name = self.name
+        slot = compilation.slot(name)
+        if slot is not None:
+            return _walk(lambda evaluation: evaluation.locals[slot], keys)
         compilation.reads((name, *keys), self.position)
 
         def read(evaluation: Evaluation) -> HogValue:
@@ -149,7 +170,65 @@ class Call:
             raise compilation.refuse(self.position, f"there is no function {self.name}()", nearest(self.name))
         if fault := function.wrong_count(len(self.arguments)):
             raise compilation.refuse(self.position, f"{self.name}() {fault}")
+        compilation.makes = compilation.makes or self.name not in _HANDING_ON
+        if isinstance(function, ItemFunction):
+            body = self._body(compilation, function.parameters)
+            return function.bind(body, compilation.all(self.arguments[1:]))
+        for place, check in function.checks.items():
+            self._check(compilation, place, check)
         return function.bind(compilation.all(self.arguments))
+
+    def _body(self, compilation: Compilation, parameters: int) -> Body:
+        given = self.arguments[0]
+        if not isinstance(given, Lambda):
+            example = "x -> x.name" if parameters == 1 else "(sum, x) -> sum + x"
+            raise compilation.refuse(given.position, f"{self.name}() needs a function first,", f"such as {example}")
+        return given.body_of(compilation, self.name, parameters)
+
+    def _check(self, compilation: Compilation, place: int, check: Check) -> None:
+        given = self.arguments[place] if place < len(self.arguments) else None
+        if isinstance(given, Literal) and (wrong := check(given.value)):
+            raise compilation.refuse(given.position, f"{self.name}(): {wrong},")
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A function that is written where another function wants one: `x -> x.name`, `(sum, x) -> sum + x`."""
+
+    parameters: Node
+    body: Node
+    position: int
+
+    def compile(self, compilation: Compilation) -> Run:
+        hint = "as in arrayMap(x -> x.name, list)"
+        raise compilation.refuse(self.position, "a function stands only where another one calls it,", hint)
+
+    def body_of(self, compilation: Compilation, caller: str, count: int) -> Body:
+        """The function, for a caller that gives so many values; each call of it costs what it takes."""
+        names = self._names(compilation)
+        if len(names) != count:
+            message = f"{caller}() gives {count} value{'' if count == 1 else 's'}, not {len(names)},"
+            raise compilation.refuse(self.position, message)
+        first, steps = len(compilation.locals), compilation.steps
+        compilation.locals += names
+        run = compilation.compile(self.body)
+        del compilation.locals[first:]
+        cost, end = _STEP * (1 + compilation.steps - steps), first + count
+
+        def call(evaluation: Evaluation, values: Sequence[HogValue]) -> HogValue:
+            evaluation.spend(cost)
+            evaluation.locals[first:end] = values
+            return run(evaluation)
+
+        return call
+
+    def _names(self, compilation: Compilation) -> list[str]:
+        given = self.parameters.items if isinstance(self.parameters, Listed) else (self.parameters,)
+        names = [node.name for node in given if isinstance(node, Root)]
+        if len(names) < len(given) or len(set(names)) < len(names):
+            hint = "as in x -> x.name or (sum, x) -> sum + x"
+            raise compilation.refuse(self.position, "before `->` stand the names of the parameters,", hint)
+        return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +239,9 @@ class Listed:
     position: int
 
     def compile(self, compilation: Compilation) -> Run:
+        compilation.makes = True
         runs = compilation.all(self.items)
-        return lambda evaluation: [plain(run(evaluation)) for run in runs]
+        return lambda evaluation: [as_json(run(evaluation)) for run in runs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +252,9 @@ class Mapped:
     position: int
 
     def compile(self, compilation: Compilation) -> Run:
+        compilation.makes = True
         pairs = [(compilation.compile(key), compilation.compile(value)) for key, value in self.pairs]
-        return lambda evaluation: {evaluation.text(key(evaluation)): plain(value(evaluation)) for key, value in pairs}
+        return lambda evaluation: {evaluation.text(key(evaluation)): as_json(value(evaluation)) for key, value in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +265,7 @@ class Joined:
     position: int
 
     def compile(self, compilation: Compilation) -> Run:
+        compilation.steps += len(self.parts)
         runs = [part if isinstance(part, str) else compilation.compile(part) for part in self.parts]
         return joined(runs)
 
@@ -210,6 +292,7 @@ class Chain:
 
     def compile(self, compilation: Compilation) -> Run:
         left = self.first
+        compilation.steps += len(self.rest)
         for operator, operands in self.rest:
             if operator in NUMERIC:
                 self._check(compilation, operator, (left, *operands))
@@ -241,13 +324,6 @@ class Unary:
     def compile(self, compilation: Compilation) -> Run:
         operator, operand = self.operator, compilation.compile(self.operand)
         return lambda evaluation: operator(operand(evaluation))
-
-
-def plain(value: HogValue) -> HogValue:
-    """The value as JSON has it; only a moment or a number that is not finite is none."""
-    if isinstance(value, date):
-        return moment_text(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def member(value: HogValue, key: HogValue) -> HogValue:

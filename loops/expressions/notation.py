@@ -70,6 +70,13 @@ def moment_text(value: date) -> str:
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
+def as_json(value: HogValue) -> HogValue:
+    """The value as JSON has it; only a moment or a number that is not finite is none."""
+    if isinstance(value, date):
+        return moment_text(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def is_container(value: HogValue) -> bool:
     """Whether the value is a list or a map."""
     return isinstance(value, (Mapping, Sequence)) and not isinstance(value, str)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from loops.expressions.coercion import contains, equals, less, less_or_equal, to_number
 from loops.expressions.evaluation import MAX_OUTPUT, Evaluation, check_length, size
 from loops.expressions.faults import fault
+from loops.expressions.intervals import is_interval, moved
 from loops.expressions.notation import EXPONENT_FROM, HogValue, Number, hog_text
 
 Operator: TypeAlias = Callable[..., HogValue]
@@ -77,6 +78,22 @@ def _counted(calculate: Callable[[Any, Any], Number]) -> Operator:
     return run
 
 
+_sum, _difference = _counted(operator.add), _counted(operator.sub)
+
+
+def _plus(a: HogValue, b: HogValue) -> HogValue:
+    """A sum, or the moment that lies a span after another."""
+    base, span = (b, a) if is_interval(a) else (a, b)
+    later = moved(base, span, 1) if is_interval(span) else None
+    return _sum(a, b) if later is None else later
+
+
+def _minus(a: HogValue, b: HogValue) -> HogValue:
+    """A difference, or the moment that lies a span before another."""
+    earlier = moved(a, b, -1) if is_interval(b) else None
+    return _difference(a, b) if earlier is None else earlier
+
+
 def _quotient(a: Number, b: Number) -> Number:
     if b == 0:
         return math.nan if a == 0 else math.copysign(math.inf, a)
@@ -130,8 +147,8 @@ OPERATORS: dict[str, Operator] = {
     "is not null": lambda a: a is not None,
     "between": _between,
     "not between": lambda value, low, high: not _between(value, low, high),
-    "+": _counted(operator.add),
-    "-": _counted(operator.sub),
+    "+": _plus,
+    "-": _minus,
     "*": _counted(operator.mul),
     "/": _counted(_quotient),
     "%": _counted(_remainder),

@@ -13,8 +13,8 @@ from loops.expressions.faults import placed
 from loops.expressions.hog import parse_expression, parse_template
 from loops.expressions.lexer import MAX_NESTING
 from loops.expressions.liquid import LiquidTemplate
-from loops.expressions.nodes import Compilation, StaticPath, plain
-from loops.expressions.notation import HogValue
+from loops.expressions.nodes import Compilation, StaticPath
+from loops.expressions.notation import HogValue, as_json
 from loops.expressions.quoting import quoted
 
 Engine: TypeAlias = Literal["hog", "liquid"]
@@ -97,7 +97,9 @@ def compile_expression(text: str, *, path: str = "", allowed_roots: frozenset[st
     except TemplateError as error:
         raise placed(error, path) from None
     lookups = {_path_text(keys): keys for keys in compilation.paths}
-    return Expression(text, frozenset(_roots(lookups)), frozenset(lookups), _rendering(run, path))
+    return Expression(
+        text, frozenset(_roots(lookups)), frozenset(lookups), _rendering(run, path, weighed=compilation.makes)
+    )
 
 
 class _Compiler:
@@ -139,7 +141,9 @@ class _Compiler:
         if self._quoting:
             parts = [part if isinstance(part, str) else _quoted(part) for part in parts]
         alone = parts[0]
-        return _rendering(joined(parts) if len(parts) > 1 or isinstance(alone, str) else alone, path)
+        if len(parts) > 1 or isinstance(alone, str):
+            return _rendering(joined(parts), path, weighed=False)
+        return _rendering(alone, path, weighed=compilation.makes)
 
     def _liquid(self, source: str, path: str) -> _Render:
         template = LiquidTemplate.compile(source, html=self._html, quoting=self._quoting)
@@ -158,14 +162,19 @@ class _Compiler:
         return render
 
 
-def _rendering(run: Run, path: str) -> _Render:
+def _rendering(run: Run, path: str, *, weighed: bool) -> _Render:
+    """`weighed`: the value may hold the same parts many times over, so that it has to be seen whether it is small."""
+
     def render(scope: Scope) -> JsonValue:
+        evaluation = Evaluation(scope)
         try:
-            value = run(Evaluation(scope))
+            value = run(evaluation)
+            if weighed:
+                evaluation.weigh(value)
         except TemplateError as error:
             raise placed(error, path) from error
         # Only top-level values need it: literals make their items plain, and nothing else makes moments inside.
-        return cast("JsonValue", value if type(value) is str else plain(value))
+        return cast("JsonValue", value if type(value) is str else as_json(value))
 
     return render
 
@@ -196,7 +205,13 @@ def _escaped(run: Run, *, alone: bool) -> Run:
 
 def _quoted(run: Run) -> Run:
     """The same as JSON, inert inside an instruction."""
-    return lambda evaluation: quoted(cast("JsonValue", plain(run(evaluation))))
+
+    def quote(evaluation: Evaluation) -> HogValue:
+        value = as_json(run(evaluation))
+        evaluation.weigh(value)
+        return evaluation.made(quoted(cast("JsonValue", value)))
+
+    return quote
 
 
 def _roots(lookups: Mapping[str, StaticPath]) -> set[str]:

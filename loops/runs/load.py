@@ -9,7 +9,9 @@ from typing import Any, cast
 
 from loops.definition import CompiledWorkflow, compile_workflow, parse_workflow
 from loops.event import JsonValue
+from loops.filters import ProjectFilters
 from loops.packed import unpack
+from loops.projects import filters_of
 from loops.runs.program import ClaimedEvent
 from loops.runs.state import RunState, begin
 from loops.runs.variables import OutputVariable
@@ -33,6 +35,12 @@ class LoadedProgram:
     def __init__(self, compiled: CompiledWorkflow) -> None:
         self._compiled = compiled
         self._workflow = compiled.workflow
+        self._writes = compiled.writes
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """See CompiledWorkflow.writes."""
+        return self._writes
 
     def start(self) -> str:
         return self._workflow.trigger.id
@@ -77,36 +85,50 @@ class LoadedProgram:
 
 
 class ProgramLoader:
-    """Compiles revisions and keeps the ones used last. Revisions never change, so nothing here grows stale."""
+    """Compiles revisions and keeps the ones used last. Revisions never change; where the settings of their project did,
+    they are compiled anew."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], LoadedProgram] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], tuple[ProjectFilters, LoadedProgram]] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, claimed: Claimed) -> LoadedProgram:
         """The program of a claimed run. Raises DefinitionError where this release refuses the definition."""
-        return self._program((claimed.workflow_id, claimed.version), claimed.definition)
+        revision = (claimed.workflow_id, claimed.version)
+        return self._program(revision, filters_of(claimed.project), lambda: claimed.definition)
 
-    def begin(self, workflow_id: str, version: int, read: Callable[[], Mapping[str, Any]]) -> RunState:
+    def begin(
+        self, workflow_id: str, version: int, project: ProjectFilters, read: Callable[[], Mapping[str, Any]]
+    ) -> RunState:
         """The state of a new run of this revision, whose definition is read only if it is not known."""
-        program = self._known((workflow_id, version)) or self._program((workflow_id, version), read())
-        return begin(program)
+        return begin(self._program((workflow_id, version), project, read))
 
-    def _known(self, revision: tuple[str, int]) -> LoadedProgram | None:
+    def writes(
+        self, workflow_id: str, version: int, project: ProjectFilters, read: Callable[[], Mapping[str, Any]]
+    ) -> tuple[str, ...]:
+        """What runs of this revision may change outside, in words; read likewise."""
+        return self._program((workflow_id, version), project, read).writes
+
+    def _known(self, revision: tuple[str, int], project: ProjectFilters) -> LoadedProgram | None:
         with self._lock:  # runs are driven on the event loop, and begun on the writer's thread
-            known = self._kept.get(revision)
-            if known is not None:
-                self._kept.move_to_end(revision)
-            return known
+            judged_by, program = self._kept.get(revision, (None, None))
+            if judged_by is not project:
+                return None
+            self._kept.move_to_end(revision)
+            return program
 
-    def _program(self, revision: tuple[str, int], definition: Mapping[str, Any]) -> LoadedProgram:
-        known = self._known(revision)
+    def _program(
+        self, revision: tuple[str, int], project: ProjectFilters, read: Callable[[], Mapping[str, Any]]
+    ) -> LoadedProgram:
+        known = self._known(revision, project)
         if known is not None:
             return known
         # Not dict(definition): what is stored may be damaged, and parse_workflow tells it as it tells every fault.
-        program = LoadedProgram(compile_workflow(parse_workflow(cast("JsonValue", definition))))
+        workflow = parse_workflow(cast("JsonValue", read()), project)
+        program = LoadedProgram(compile_workflow(workflow, project))
         with self._lock:
-            self._kept[revision] = program
+            self._kept[revision] = (project, program)
+            self._kept.move_to_end(revision)
             if len(self._kept) > _KEPT_REVISIONS:
                 self._kept.popitem(last=False)
         return program

@@ -145,6 +145,12 @@ def listed(connection: sa.Connection, project_id: str, kind: str | None = None) 
     return [ConnectionRow(*row) for row in connection.execute(query.order_by(connections.c.id))]
 
 
+def of_kind(connection: sa.Connection, kind: str) -> list[ConnectionRow]:
+    """The connections of this kind of every project, in the order they were made."""
+    query = sa.select(*_CONNECTION).where(connections.c.kind == kind).order_by(connections.c.id)
+    return [ConnectionRow(*row) for row in connection.execute(query)]
+
+
 def insert_token(
     connection: sa.Connection, *, token_id: str, project_id: str, name: str, role: str, digest: str, now: datetime
 ) -> bool:

@@ -77,6 +77,7 @@ _HEAD = [
 ]  # fmt: skip
 
 
+_AT_ONCE = 400
 # Written out, not bound: SQLite uses a partial index only for a condition that it can read.
 _ACCEPTED: sa.ColumnClause[str] = sa.literal_column("'accepted'")
 _again = deliveries.alias("again")
@@ -179,7 +180,8 @@ def quarantine(connection: sa.Connection, delivery_id: str, attempts: int, reaso
 
 
 def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
-    """Store an event, or its new verdicts when it is dispatched again."""
+    """Store an event, or its new verdicts when it is dispatched again: an event that came before in another delivery is
+    shown with this one then. Its body stays for the runs that need it."""
     values = {
         "project_id": row.project_id,
         "source": row.source,
@@ -191,7 +193,30 @@ def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
         "verdicts": list(row.verdicts),
         "body": row.body,
     }
-    connection.execute(insert_or_set(connection, events, ("verdicts", "body")), values)
+    changed = ("verdicts", "delivery_id", "position")
+    connection.execute(insert_or_set(connection, events, changed, kept=("body",)), values)
+
+
+def brought_by(
+    connection: sa.Connection, project_id: str, source: str, uuids: Sequence[str]
+) -> dict[str, tuple[str, bool]]:
+    """Which delivery a stored event belongs to, and whether that was verified, by the event's uuid."""
+    found: dict[str, tuple[str, bool]] = {}
+    for start in range(0, len(uuids), _AT_ONCE):
+        rows = connection.execute(
+            sa.select(events.c.uuid, events.c.delivery_id, deliveries.c.verified)
+            .join(deliveries, deliveries.c.id == events.c.delivery_id)
+            .where(events.c.project_id == project_id, events.c.source == source)
+            .where(events.c.uuid.in_(uuids[start : start + _AT_ONCE]))
+        )
+        found |= {row[0]: (row[1], row[2]) for row in rows}
+    return found
+
+
+def decided(connection: sa.Connection, delivery_id: str) -> dict[str, int]:
+    """The events of a delivery whose verdicts are stored, by uuid, with how many runs each started."""
+    rows = connection.execute(sa.select(events.c.uuid, events.c.verdicts).where(events.c.delivery_id == delivery_id))
+    return {uuid: sum(verdict["passed"] for verdict in verdicts or ()) for uuid, verdicts in rows}
 
 
 def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:

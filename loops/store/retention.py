@@ -1,8 +1,9 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes and the rows of runs and messages after 90 days. Nothing goes
-that an open run still needs, no message that is not at rest, and no note that is open.
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, and persons and groups that
+were not heard of again, after 90 days; windows of masks a day after their end, and those of archived workflows. Nothing
+goes that an open run still needs, no message that is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,16 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.store.mask_tables import masks
+from loops.store.people_tables import groups, persons
 from loops.store.runs import OPEN
-from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
+from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
 
 KEY_DAYS = 90
 BATCH = 500
+# A delivery that arrived inside a window may wait for its dispatch as long.
+_MASK_GRACE = timedelta(days=1)
 
 Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 
@@ -25,6 +30,12 @@ _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
+# With the instant at which they were seen: whoever is seen before he goes, stays.
+_PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
+_GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
+# With its end: a window that has begun anew since it was found is another one.
+_MASK = (masks.c.workflow_id, masks.c.digest, masks.c.ends_at)
+_ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.status == "archived"))
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -49,6 +60,9 @@ class Old:
     rounds: Keys = field(default_factory=list)
     tasks: Keys = field(default_factory=list)
     notes: Keys = field(default_factory=list)
+    persons: Keys = field(default_factory=list)
+    groups: Keys = field(default_factory=list)
+    masks: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -77,6 +91,10 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         rounds=batch(worked.where(tasks.c.finished_at < old)),
         tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS)),
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
+        persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
+        groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
+        masks=batch(sa.select(*_MASK).where(masks.c.ends_at < now - _MASK_GRACE))
+        or batch(sa.select(*_MASK).where(_ARCHIVED)),
     )
 
 
@@ -95,6 +113,9 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (task_rounds.delete().where(_among(_ROUND, old.rounds)), old.rounds),
         (tasks.delete().where(_among((tasks.c.id,), old.tasks)), old.tasks),
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
+        (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
+        (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
+        (masks.delete().where(_among(_MASK, old.masks)), old.masks),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -14,7 +14,8 @@ from loops.errors import RunFenced
 from loops.event import JsonValue
 from loops.runs.state import Finish, Park, RunState, Wait
 from loops.store.once import insert_once
-from loops.store.tables import events, revisions, run_steps, runs
+from loops.store.projects import SETTINGS, ProjectSettings, read_settings
+from loops.store.tables import events, projects, revisions, run_steps, runs
 
 MOST_RESTARTS = 5
 PAGE = 200
@@ -48,6 +49,7 @@ class Claimed:
 
     run_id: str
     project_id: str
+    project: ProjectSettings
     workflow_id: str
     version: int
     definition: Mapping[str, Any]
@@ -116,14 +118,15 @@ def claim(connection: sa.Connection, run_id: str, seq: int, owner: str, now: dat
             updated_at=now,
         )
     )
-    definition = connection.execute(
-        sa.select(revisions.c.definition).where(
-            revisions.c.workflow_id == row["workflow_id"], revisions.c.version == row["version"]
-        )
-    ).scalar_one()
+    definition, *settings = connection.execute(
+        sa.select(revisions.c.definition, *SETTINGS)
+        .outerjoin(projects, projects.c.id == row["project_id"])
+        .where(revisions.c.workflow_id == row["workflow_id"], revisions.c.version == row["version"])
+    ).one()
     return Claimed(
         run_id=run_id,
         project_id=row["project_id"],
+        project=read_settings(*settings),
         workflow_id=row["workflow_id"],
         version=row["version"],
         definition=definition,

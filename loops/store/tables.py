@@ -20,6 +20,7 @@ class Project(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     time_zone: str = "UTC"
+    test_account_filters: list[Any] | None = json_field()
     created_at: datetime = instant_field()
 
 

@@ -49,8 +49,8 @@ def receive_handler(
     services: Services, source: Source, budget: BodyBudget
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler of one source."""
-    counted = _Counted(services.metrics, source.name)
-    refused = _Refused(source.name)
+    counted = Counted(services.metrics, source.name)
+    refused = Refused(source.name)
 
     async def receive(request: web.Request) -> web.Response:
         begun = perf_counter()
@@ -65,7 +65,7 @@ def receive_handler(
     return receive
 
 
-class _Counted:
+class Counted:
     """Counts answers in plain numbers; the metrics take them when they are read, as this runs for every delivery."""
 
     def __init__(self, metrics: Metrics, source: str) -> None:
@@ -92,7 +92,7 @@ class _Counted:
             seen.clear()
 
 
-class _Refused:
+class Refused:
     """Logs why deliveries were refused; once a second for each connection and status, as they may come by the thousand.
 
     A reason in words is told only for what is wrong here: words about a delivery may repeat what its sender wrote.
@@ -134,13 +134,15 @@ def _shown(connection: str) -> str:
 async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
     connection_id = _connection_id(request)
     opened = services.book.known(connection_id, source.name) or await services.book.get(connection_id, source.name)
-    body, held = await _read(request, source.limit, budget)
+    body, held = await read_body(request, source.limit, budget)
     try:
         incoming = Incoming(request.headers, body, request.raw_path.partition("?")[2])
         answer = await services.intake.receive(source, opened, incoming)
     finally:
         budget.give_back(held)
     told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
+    if answer.told:
+        told |= answer.told
     return web.Response(status=_STATUS[answer.status], body=_json(told), headers=_JSON)
 
 
@@ -155,7 +157,7 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
-async def _read(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:
+async def read_body(request: web.Request, limit: int, budget: BodyBudget) -> tuple[bytes, int]:
     """The body, and how many bytes of the budget it holds. Never reads far past the limit, whatever length was told.
 
     Only bytes that have arrived count, and of small bodies none: a stranger who sends large ones slowly, for half a

@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass
 
-from server.api import deliveries, integrations, notes, notifications, quotas, runs, tasks, tokens, workflows
+from server.api import (
+    deliveries,
+    integrations,
+    notes,
+    notifications,
+    quotas,
+    runs,
+    tasks,
+    test_accounts,
+    tokens,
+    workflows,
+)
 from server.api.call import Handler
 from server.auth import Role
 
@@ -64,6 +75,8 @@ ROUTES = _routes(
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),
+    ("PUT", "/test-account-filters", test_accounts.replace, "editor", "filters"),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),
     ("POST", "/tokens", tokens.create, "admin", "role, name"),
     ("DELETE", "/tokens/{id}", tokens.revoke, "admin", ""),

@@ -77,4 +77,5 @@ def _tell_verdict(verdict: Mapping[str, Any]) -> None:
     for one in verdict["compared"]:
         mark = "ok " if one["passed"] else "NO "
         expected, actual = (plain(json.dumps(one[key], ensure_ascii=False)) for key in ("expected", "actual"))
-        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; it is {actual}")
+        found = f"filter error: {plain(one['error'])}" if one.get("error") else f"it is {actual}"
+        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; {found}")

@@ -4,10 +4,8 @@ import platform
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import sqlalchemy as sa
 
@@ -16,23 +14,14 @@ from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.secrets import SecretBox
 from loops.errors import LoopsError, StoreError
 from loops.store import database
+from loops.store.connections import of_kind
 from loops.store.tables import connections
+from server.cli.checks import Check
 from server.cli.client import Client
 from server.cli.reach import running_socket
-
-State: TypeAlias = Literal["ok", "warning", "failed"]
+from server.cli.slack_checks import Tokens, slack_checks
 
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What one look gave, and what mends it."""
-
-    name: str
-    state: State
-    message: str
-    hint: str = ""
 
 
 def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -90,9 +79,14 @@ def _database(settings: Settings) -> Iterator[Check]:
             return
     try:
         with database.looking_into(settings.database_url) as connection:
-            yield from list(_contents(connection, settings))
+            checks = list(_contents(connection, settings))
+            readable = (checks[-1].name, checks[-1].state) == ("stored secrets", "ok")
+            found = _slack_tokens(connection, settings) if readable else []
     except LoopsError as error:
         yield _failed("database", error)
+        return
+    yield from checks
+    yield from slack_checks(found)
 
 
 def _contents(connection: sa.Connection, settings: Settings) -> Iterator[Check]:
@@ -125,18 +119,31 @@ def _secrets(connection: sa.Connection, settings: Settings) -> Check:
     rows = connection.execute(sa.select(connections.c.kind, connections.c.name, connections.c.secrets)).all()
     if not rows:
         return Check("stored secrets", "ok", "none are stored")
-    complete = settings if settings.secret_key or not _has_key_file(settings) else ensure_secret_key(settings)
-    if isinstance(complete, tuple):
-        return Check("stored secrets", "failed", complete[0].message, complete[0].hint)
-    try:
-        box = SecretBox(complete.secret_keys)
-    except StoreError as error:
-        return _failed("stored secrets", error)
+    box = _box(settings)
+    if isinstance(box, Check):
+        return box
     closed = [f"{kind} {name}" for kind, name, sealed in rows if not _opens(box, sealed)]
     if closed:
         hint = "put the key that they were stored with into LOOPS_SECRET_KEY, behind the new one"
         return Check("stored secrets", "failed", f"cannot be opened with this key: {', '.join(closed)}", hint)
     return Check("stored secrets", "ok", f"all {len(rows)} can be opened")
+
+
+def _box(settings: Settings) -> SecretBox | Check:
+    complete = settings if settings.secret_key or not _has_key_file(settings) else ensure_secret_key(settings)
+    if isinstance(complete, tuple):
+        return Check("stored secrets", "failed", complete[0].message, complete[0].hint)
+    try:
+        return SecretBox(complete.secret_keys)
+    except StoreError as error:
+        return _failed("stored secrets", error)
+
+
+def _slack_tokens(connection: sa.Connection, settings: Settings) -> list[Tokens]:
+    """The Slack connections of every project, once their secrets are known to open."""
+    rows = of_kind(connection, "slack")
+    box = _box(settings) if rows else None
+    return [Tokens(row.name, row.config, box.open(row.secrets)) for row in rows] if isinstance(box, SecretBox) else []
 
 
 def _has_key_file(settings: Settings) -> bool:

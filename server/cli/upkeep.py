@@ -11,7 +11,7 @@ from server.cli.output import plain, say, show
 def add_commands(add: Adder) -> None:
     """migrate, doctor."""
     add.command("migrate", _migrate, "bring the database to this release's schema", reaches=False)
-    add.command("doctor", _doctor, "check settings, data folder, database, secrets and the service", reaches=False)
+    add.command("doctor", _doctor, "check settings, data folder, database, secrets, tokens, service", reaches=False)
 
 
 def _migrate(args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ _STAGES = {
     "filters": "stopped by its filters",
     "enabled": "enabled too late",
     "own_output": "own output",
+    "unverified": "not verified",
     "claim": "same fact again",
     "mask": "masked",
     "rate_limit": "over its rate limit",
@@ -76,10 +77,11 @@ class Compared:
 
 def compared(stored: Mapping[str, Any]) -> Compared:
     """A stored comparison in words."""
-    actual = stored.get("actual")
+    actual, error = stored.get("actual"), stored.get("error")
+    found = "not set" if actual is None else shown(actual)
     return Compared(
         key=str(stored.get("key")),
         wanted=wanted_words(str(stored.get("operator")), stored.get("expected")),
-        found="not set" if actual is None else shown(actual),
+        found=f"filter error: {error}" if error else found,
         passed=stored.get("passed") is True,
     )

@@ -88,7 +88,7 @@ async def test_the_parts_of_an_answer_in_a_thread_stay_in_that_thread(notifier, 
         ({"error": "missing_scope", "needed": "im:write", "provided": "chat:write"}, "im:write"),
         ({"error": "restricted_action"}, "admin"),
         ({"error": "msg_too_long"}, "shorten"),
-        ({"error": "token_revoked"}, "bot token"),
+        ({"error": "token_revoked"}, "present token"),
     ],
 )
 async def test_what_slack_refuses_is_told_with_its_mend(notifier, double, body: dict[str, str], words: str):

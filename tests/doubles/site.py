@@ -319,7 +319,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         book=book,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
-        definitions=Definitions(lambda _workflow, _version, _definition: RunState(None)),
+        definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
         workflows=Workflows(database.writer, database.reader, clock),
         runs=RunControl(database.writer, database.reader, engine, clock),
         messages=messages,

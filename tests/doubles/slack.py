@@ -27,8 +27,23 @@ class SlackDouble:
         self.faults: list[Callable[[web.Request], Any] | None] = []
         self.read_fault: dict[str, Any] | None = None
         self.page = 100
-        self.url = ""
+        self.root = ""
         self._ts = itertools.count(1)
+
+    @property
+    def url(self) -> str:
+        """What a connection has as its `api_base_url`."""
+        return f"{self.root}/api"
+
+    def routes(self) -> list[web.RouteDef]:
+        """What it answers."""
+        return [
+            web.post("/api/chat.postMessage", self.post_message),
+            web.get("/api/conversations.history", self.history),
+            web.get("/api/conversations.replies", self.replies),
+            web.get("/api/conversations.info", self.info),
+            web.get("/api/conversations.list", self.channels),
+        ]
 
     def texts(self, channel: str = "C1") -> list[str]:
         """The text of each message, its sections joined."""
@@ -57,7 +72,7 @@ class SlackDouble:
         return web.json_response({"ok": True, "channel": asked["channel"], "ts": message["ts"], "message": message})
 
     def _refusal(self, request: web.Request, asked: dict[str, Any]) -> dict[str, Any] | None:
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if token_of(request) != TOKEN:
             return {"error": "invalid_auth"}
         if asked.get("channel") not in self.posted:
             return {"error": "channel_not_found"}
@@ -103,6 +118,11 @@ class SlackDouble:
     async def channels(self, request: web.Request) -> web.Response:
         listed = [{"id": key, "name": name} for key, name in self.names.items()]
         return web.json_response({"ok": True, "channels": listed})
+
+
+def token_of(request: web.Request) -> str:
+    """The token that a call is made with."""
+    return request.headers.get("Authorization", "").removeprefix("Bearer ")
 
 
 def _sections(asked: dict[str, Any]) -> list[str]:
@@ -163,19 +183,18 @@ def sleeps(seconds: float) -> Callable[[web.Request], Any]:
 
 
 @asynccontextmanager
+async def serving(double: SlackDouble) -> AsyncIterator[None]:
+    """On loopback, for as long as it is used."""
+    application = web.Application()
+    application.add_routes(double.routes())
+    async with TestServer(application) as server:
+        double.root = str(server.make_url("/")).rstrip("/")
+        yield
+
+
+@asynccontextmanager
 async def slack() -> AsyncIterator[SlackDouble]:
     """A Slack with the channels C1 (general) and C2 (alerts)."""
     double = SlackDouble()
-    application = web.Application()
-    application.add_routes(
-        [
-            web.post("/api/chat.postMessage", double.post_message),
-            web.get("/api/conversations.history", double.history),
-            web.get("/api/conversations.replies", double.replies),
-            web.get("/api/conversations.info", double.info),
-            web.get("/api/conversations.list", double.channels),
-        ]
-    )
-    async with TestServer(application) as server:
-        double.url = str(server.make_url("/api"))
+    async with serving(double):
         yield double

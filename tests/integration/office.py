@@ -11,6 +11,7 @@ from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.errors import StoreBusy
 from loops.event import JsonValue
+from loops.projects import filters_of
 from loops.runs.interpreter import Interpreter
 from loops.runs.load import ProgramLoader
 from loops.runs.state import Succeeded, Wait
@@ -22,6 +23,7 @@ from loops.store import connections, run_queries, run_requests, runs
 from loops.store import outbox as store
 from loops.store.database import Database, is_sqlite
 from loops.store.outbox import OutboxRow
+from loops.store.projects import ProjectSettings
 from loops.store.run_requests import CancelRequest
 from loops.store.runs import NewRun
 from loops.store.tables import runs as runs_table
@@ -126,7 +128,7 @@ class Office:
             event_name="$github_event_received",
             delivery_id=None,
             replay=0,
-            state=self.programs.begin(row.id, row.version, lambda: row.definition),
+            state=self.programs.begin(row.id, row.version, filters_of(ProjectSettings()), lambda: row.definition),
         )
         now = self.clock.now()
         await self.write(lambda connection: runs.insert(connection, run, now))

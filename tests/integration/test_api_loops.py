@@ -358,9 +358,9 @@ async def test_no_definition_is_parsed_on_the_event_loop_or_inside_a_transaction
 ) -> None:
     threads: list[str] = []
 
-    def parse(document: Any) -> Any:
+    def parse(document: Any, project: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return parse_workflow(document)
+        return parse_workflow(document, project)
 
     monkeypatch.setattr(loops.workflows, "parse_workflow", parse)
     document = listening("off the loop", status="draft")

@@ -16,7 +16,7 @@ from loops.event import Delivery, Event
 from loops.packed import unpack
 from loops.ports import Engine
 from loops.store import workflows
-from loops.store.tables import claims, deliveries, epochs, events, revisions, runs
+from loops.store.tables import claims, deliveries, epochs, events, projects, revisions, runs
 from server.app import Wiring
 from tests.contract.databases import away, terminate
 from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
@@ -169,6 +169,39 @@ async def test_a_near_miss_is_kept_with_what_was_compared_and_without_the_event(
     assert (verdict["workflow"], verdict["stage"], verdict["passed"]) == (flow, "filters", False)
     assert next(one for one in verdict["compared"] if not one["passed"])["key"] == "action"
     assert await count(service, events, events.c.delivery_id == delivery, events.c.body.is_not(None)) == 0
+
+
+def _asking(repository: str, further: Mapping[str, Any]) -> dict[str, Any]:
+    document = workflow(f"{repository} asks", log_action("a", "x"), repository=repository)
+    document["actions"][0]["config"]["filters"]["properties"].append(further)
+    return document
+
+
+async def test_a_relative_date_is_read_in_the_time_zone_of_the_project_when_it_is_matched(service):
+    zone = sa.update(projects).where(projects.c.id == PROJECT)
+    await service.write(lambda connection: connection.execute(zone.values(time_zone="Asia/Tokyo")))
+    service.services.definitions.forget()
+    asked = {"key": "timestamp", "type": "event_metadata", "operator": "is_date_before", "value": "-1d"}
+    flow = (await service.create(_asking("acme/dates", asked))).id
+    delivery = await posted(service, issue("acme/dates"))
+    await batch(service)
+    (verdict,) = await service.verdicts(delivery)
+    assert (verdict["workflow"], verdict["stage"]) == (flow, "filters")
+    (failed,) = (one for one in verdict["compared"] if not one["passed"])
+    moment = datetime.fromisoformat(failed["expected"].removeprefix("-1d, "))
+    assert moment.utcoffset() == timedelta(hours=9)
+    assert timedelta(hours=23) < datetime.now(UTC) - moment < timedelta(hours=25)
+    await service.write(lambda connection: connection.execute(zone.values(time_zone="UTC")))
+    service.services.definitions.forget()
+
+
+async def test_ui_06_a_filter_that_fails_for_an_event_is_a_verdict_that_says_so(service):
+    await service.create(_asking("acme/fails", {"type": "hogql", "key": "length(properties.number) > 1"}))
+    delivery = await posted(service, issue("acme/fails"))
+    await batch(service)
+    (verdict,) = await service.verdicts(delivery)
+    assert (verdict["stage"], verdict["passed"]) == ("filters", False)
+    assert "filter error, length() needs a text" in verdict["reason"]
 
 
 async def test_a_redelivery_starts_nothing_whether_it_comes_later_or_at_once(service):

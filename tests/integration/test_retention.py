@@ -14,7 +14,9 @@ from loops.store import deliveries as deliveries_store
 from loops.store import outbox as outbox_store
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
-from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
+from loops.store.mask_tables import masks
+from loops.store.people_tables import groups, persons
+from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
 from notify.enqueue import Outbox
 from notify.message import Message
@@ -233,6 +235,43 @@ async def test_claims_go_after_ninety_days(database):
     assert await keys(database, claims.c.claim) == ["young"]
 
 
+def a_mask(digest: str, ends: datetime, workflow: str = "w") -> dict[str, Any]:
+    values = {"workflow_id": workflow, "digest": digest, "ends_at": ends, "started_at": ends - timedelta(hours=1)}
+    return {**values, "count": 3, "updated_at": ends}
+
+
+async def test_windows_of_masks_go_a_day_after_their_end_however_long_things_are_kept(database):
+    await put(database, masks, a_mask("open", ago(-1)), a_mask("young", ago(0.9)), a_mask("old", ago(1.1)))
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, 365))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 1
+    assert await keys(database, masks.c.digest) == ["open", "young"]
+
+
+async def test_a_window_that_has_begun_anew_since_it_was_looked_for_stays(database):
+    await put(database, masks, a_mask("again", ago(2)), a_mask("gone", ago(2)))
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    anew = masks.update().where(masks.c.digest == "again").values(started_at=NOW, ends_at=ago(-1), count=1)
+    await database.writer.run(lambda connection: connection.execute(anew))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 1
+    assert await keys(database, masks.c.digest) == ["again"]
+
+
+async def test_the_windows_of_an_archived_workflow_go(database):
+    common = {"project_id": "default", "name": "x", "description": "", "version": 1, "definition": {}}
+    times = {"changed_epoch": 1, "since_epoch": 0, "created_at": NOW, "updated_at": NOW}
+    statuses = {"gone": "archived", "off": "draft", "on": "active"}
+    await put(database, workflows, *({**common, **times, "id": one, "status": s} for one, s in statuses.items()))
+    await put(database, masks, *(a_mask("all", ago(-1000), one) for one in statuses))
+    assert await swept(database) == 1
+    assert await keys(database, masks.c.workflow_id) == ["off", "on"]
+
+
+async def test_windows_go_in_small_batches(database, monkeypatch):
+    monkeypatch.setattr("loops.store.retention.BATCH", 10)
+    await put(database, masks, *(a_mask(f"{number:03}", ago(2)) for number in range(25)))
+    assert [await swept(database) for _ in range(4)] == [10, 10, 5, 0]
+
+
 async def test_a_longer_time_to_keep_holds_for_everything(database):
     await accepted(database, "old", ago(100))
     await put(database, events, an_event("old", ago(100)))
@@ -307,3 +346,35 @@ async def test_a_message_whose_text_is_gone_is_not_sent_again(database):
     again = Outbox(Still())
     with pytest.raises(Conflict, match="no longer kept"):
         await database.writer.run(lambda connection: again.send_again(connection, "default", message_id))
+
+
+async def test_persons_and_groups_go_when_nobody_heard_of_them_for_ninety_days(
+    database: Database, client: EngineClient
+) -> None:
+    def put(connection: sa.Connection) -> None:
+        for name, seen in (("old", ago(91)), ("young", ago(89))):
+            row = {"project_id": "default", "properties": {}, "created_at": ago(400), "seen_at": seen}
+            connection.execute(persons.insert().values(distinct_id=name, **row))
+            connection.execute(groups.insert().values(type="company", key=name, **row))
+
+    await database.writer.run(put)
+    await retain_once(database.writer, database.reader, client, Still(), KEEP_DAYS)
+    left = await database.reader.read(
+        lambda connection: (
+            [row.distinct_id for row in connection.execute(sa.select(persons))],
+            [row.key for row in connection.execute(sa.select(groups))],
+        )
+    )
+    assert left == (["young"], ["young"])
+
+
+async def test_a_person_who_is_heard_of_before_he_goes_stays(database: Database) -> None:
+    def put(connection: sa.Connection) -> None:
+        row = {"project_id": "default", "properties": {}, "created_at": ago(400), "seen_at": ago(91)}
+        connection.execute(persons.insert().values(distinct_id="ada", **row))
+
+    await database.writer.run(put)
+    old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
+    await database.writer.run(lambda connection: connection.execute(persons.update().values(seen_at=NOW)))
+    assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 0
+    assert await database.reader.read(lambda connection: len(connection.execute(sa.select(persons)).all())) == 1

@@ -1,6 +1,6 @@
 """What a loop listens to: one class a trigger type, gathered in TriggerConfig."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -75,6 +75,12 @@ class InternalEventTrigger(_Filtered):
         place = join(path, "filters")
         if self.filters.get("source", "internal-events") != "internal-events":
             findings.refuse(join(place, "source"), 'must be "internal-events" for this trigger type')
+        if self.filters.get("actions"):
+            findings.refuse(
+                join(place, "actions"),
+                "are not supported for this trigger type: actions are made of what PostHog captures",
+                "name the event in `events`, and filter by its properties",
+            )
         filters = self.effective_filters()
         events = filters.get("events")
         if not isinstance(events, list) or not events:
@@ -98,7 +104,7 @@ class InternalEventTrigger(_Filtered):
         events = filters.get("events")
         if isinstance(events, list):
             filters["events"] = [_by_channel_id(event) if isinstance(event, dict) else event for event in events]
-        return {key: value for key, value in filters.items() if key != "source"}
+        return {key: value for key, value in filters.items() if key not in ("source", "actions")}
 
 
 class EventTrigger(_Filtered):
@@ -109,6 +115,7 @@ class EventTrigger(_Filtered):
 
     type: Literal["event"]
     filter_test_accounts: bool | None = None
+    allow_unverified: bool | None = None
 
     def inspect(self, path: str, findings: Findings) -> None:
         super().inspect(path, findings)
@@ -180,7 +187,7 @@ def _list(value: JsonValue) -> list[JsonValue]:
 def _asks_for(properties: Sequence[JsonValue], key: str) -> bool:
     """Whether some filter wants the event property `key` to be exactly one of some texts, or may have meant to: its
     operator is none, which is a fault of its own."""
-    for item in properties:
+    for item in _all_asked(properties):
         if not isinstance(item, dict) or item.get("key") != key or item.get("type", "event") != "event":
             continue
         operator, value = item.get("operator"), item.get("value")
@@ -191,6 +198,20 @@ def _asks_for(properties: Sequence[JsonValue], key: str) -> bool:
         if operator in (None, "exact") and wanted and len(wanted) == len(values):
             return True
     return False
+
+
+def _entries(properties: JsonValue) -> list[JsonValue]:
+    """What stands under `properties`, a list or one group."""
+    return [properties] if isinstance(properties, dict) else _list(properties)
+
+
+def _all_asked(properties: Sequence[JsonValue]) -> Iterator[JsonValue]:
+    """The filters that must all hold: those of a list, and of the groups in it that are AND."""
+    for item in properties:
+        if isinstance(item, dict) and item.get("type") == "AND":
+            yield from _all_asked(_list(item.get("values")))
+        else:
+            yield item
 
 
 def _example(key: str, value: str) -> str:
@@ -221,7 +242,7 @@ _REQUIRED: Mapping[str, Mapping[str, tuple[str, str]]] = {
 def _inspect_narrowing(
     event: Mapping[str, JsonValue], filters: Mapping[str, JsonValue], path: str, findings: Findings
 ) -> None:
-    properties = [*_list(filters.get("properties")), *_list(event.get("properties"))]
+    properties = [*_entries(filters.get("properties")), *_entries(event.get("properties"))]
     for key, (missing, example) in _REQUIRED.get(str(event.get("id")), {}).items():
         if not _asks_for(properties, key):
             findings.refuse(path, missing, example)
@@ -229,19 +250,26 @@ def _inspect_narrowing(
 
 def _by_channel_id(holder: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     properties = holder.get("properties")
-    if not isinstance(properties, list):
-        return dict(holder)
-    return {**holder, "properties": [_settled(item) for item in properties]}
+    if isinstance(properties, list):
+        return {**holder, "properties": [_settled(item) for item in properties]}
+    return {**holder, "properties": _settled(properties)} if isinstance(properties, dict) else dict(holder)
 
 
 def _settled(item: JsonValue) -> JsonValue:
     """A property filter whose channels are given by their ids alone; pickers store `C123|#name`."""
+    if isinstance(item, dict) and isinstance(item.get("values"), list):
+        return {**item, "values": [_settled(one) for one in _list(item["values"])]}
     if not isinstance(item, dict) or item.get("key") != "channel" or item.get("type", "event") != "event":
+        return item
+    if item.get("operator") not in _BY_IDENTITY:  # a pattern may have a | of its own
         return item
     value = item.get("value")
     if isinstance(value, list):
         return {**item, "value": [_channel_id(one) if isinstance(one, str) else one for one in value]}
     return {**item, "value": _channel_id(value)} if isinstance(value, str) else item
+
+
+_BY_IDENTITY = (None, "exact", "is_not", "in", "not_in")
 
 
 def _channel_id(text: str) -> str:

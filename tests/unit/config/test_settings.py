@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from config.settings import (
     read_settings,
     settings_reference,
 )
+from loops.connections.slack import SCOPES
 
 ROOT = Path(__file__).parents[3]
 KEY = "k" * 32
@@ -321,6 +323,26 @@ def test_every_setting_is_described() -> None:
     rows = describe_settings()
     assert [row.key for row in rows] == [setting.name for setting in SETTINGS]
     assert all(row.default and row.meaning.endswith((".", ")")) for row in rows)
+
+
+def test_the_slack_app_manifest_asks_for_what_its_events_and_the_service_need() -> None:
+    manifest = yaml.safe_load((ROOT / "config" / "slack-app.yaml").read_text("utf-8"))
+    assert set(manifest["oauth_config"]["scopes"]["bot"]) == set(SCOPES)
+    needs = {
+        "app_mention": "app_mentions:read",
+        "message.channels": "channels:history",
+        "message.groups": "groups:history",
+        "message.im": "im:history",
+        "message.mpim": "mpim:history",
+        "app_uninstalled": None,
+        "tokens_revoked": None,
+    }
+    subscribed = manifest["settings"]["event_subscriptions"]["bot_events"]
+    assert {needs[event] for event in subscribed} - {None} <= set(SCOPES)
+    assert set(subscribed) == set(needs)
+    assert manifest["settings"]["socket_mode_enabled"] is True
+    # A token that changes twice a day could not be kept in a connection.
+    assert manifest["settings"]["token_rotation_enabled"] is False
 
 
 def test_the_github_app_manifest_asks_for_what_its_events_need() -> None:

@@ -99,6 +99,12 @@ def test_settings_that_do_not_make_a_connection_together_are_refused(kind: str, 
         ("smtp", "port", "٢٥"),
         ("smtp", "from", "a@b.example\r\nBcc: c@d.example"),
         ("smtp", "from", "Loops"),
+        ("posthog", "webhook_secret", "whsec_"),
+        ("posthog", "webhook_secret", "whsec_not base64!"),
+        ("posthog", "group_types", "a,b,c,d,e,f"),
+        ("posthog", "group_types", "company,,project"),
+        ("posthog", "group_types", "company, company"),
+        ("posthog", "group_types", "a\nb"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_without_being_repeated(kind: str, setting: str, value: object) -> None:
@@ -116,6 +122,13 @@ def test_values_are_stored_in_one_form() -> None:
     assert app.secrets == {"webhook_secret": "s", "app_id": "77", "private_key": key}
     mail = checked("smtp", host="mail", port=587, security="STARTTLS", **{"from": "Loops <loops@example.org>"})
     assert mail.config == {"host": "mail", "port": "587", "security": "starttls", "from": "Loops <loops@example.org>"}
+
+
+def test_types_of_groups_are_stored_in_their_order_and_are_no_credential() -> None:
+    found = checked("posthog", webhook_secret="whsec_YWJj", group_types=" project , company ")
+    assert found.config == {"group_types": "project,company"}
+    assert found.secrets == {"webhook_secret": "whsec_YWJj"}
+    assert refused("posthog", group_types="company").path == "settings"
 
 
 def changed(kind: str, stored: dict, **given: object) -> Checked:

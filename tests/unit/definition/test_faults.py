@@ -39,6 +39,9 @@ ONE_FAULT: list[tuple[str, Any, str, str]] = [
         "59 is out of range (allowed: 60 to 94608000)",
     ),
     ("trigger_masking", {"hash": "a", "ttl": 94608001}, "trigger_masking.ttl", "allowed: 60 to 94608000"),
+    # case 15: ten years are refused and not cut to three (D27)
+    ("trigger_masking", {"hash": "a", "ttl": 315_360_000}, "trigger_masking.ttl", "315360000 is out of range"),
+    ("trigger_masking", {"hash": "{loer(event.event)}"}, "trigger_masking.hash", "did you mean lower()?"),
     ("trigger_masking", {"hash": "a", "ttl": True}, "trigger_masking.ttl", "must be a whole number, not true"),
     ("trigger_masking", {"hash": "a", "ttl": "60"}, "trigger_masking.ttl", 'must be a whole number, not the text "60"'),
     ("trigger_masking", {"hash": "a", "threshold": -1}, "trigger_masking.threshold", "allowed: 0 to 1000000"),

@@ -9,7 +9,7 @@ from loops.definition.limits import MOST_ACTIONS, MOST_EDGES, MOST_TEXT, MOST_VA
 from tests.unit.definition.documents import faults_of, loop, parsed, without
 from tests.unit.documentation import page, section, table
 
-FEW_SECONDS = 5.0
+FEW_SECONDS = 30.0  # on a machine that does much else; what grows with the square takes minutes
 
 
 @pytest.mark.parametrize(

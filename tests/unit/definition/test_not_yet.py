@@ -6,8 +6,6 @@ from loops.definition import export_workflow
 from loops.definition.inputs import FUNCTIONS
 from loops.runs.templates import TEMPLATES
 from tests.unit.definition.documents import (
-    GITHUB,
-    SLACK,
     changed,
     faults_of,
     parsed,
@@ -30,24 +28,15 @@ def test_a_workflow_that_this_release_carries_out_has_no_warning():
     assert told(with_action(WORKING)) == {}
 
 
-@pytest.mark.parametrize("trigger", ["event", "schedule", "manual", "webhook"])
+@pytest.mark.parametrize("trigger", ["schedule", "manual", "webhook"])
 def test_a_trigger_that_nothing_starts_is_a_warning(trigger):
     assert told(with_action(WORKING, trigger)) == {
         "actions[0].config.type": "nothing starts a workflow of this trigger type in this release yet"
     }
 
 
-def test_the_slack_event_starts_nothing_and_the_github_event_beside_it_does():
-    document = with_action(WORKING, "slack")
-    document["actions"][0]["config"]["filters"]["events"].insert(0, GITHUB["filters"]["events"][0])
-    document["actions"][0]["config"]["filters"]["properties"] += GITHUB["filters"]["properties"]
-
-    assert told(document) == {
-        "actions[0].config.filters.events[1].id": "nothing sends $slack_message_received in this release yet, "
-        "so it starts nothing"
-    }
-    assert list(told(with_action(WORKING, "slack"))) == ["actions[0].config.filters.events[0].id"]
-    assert SLACK["filters"]["events"][0]["id"] == "$slack_message_received"
+def test_the_slack_event_starts_a_workflow_as_the_github_event_does():
+    assert told(with_action(WORKING, "slack")) == {}
 
 
 def test_an_input_that_nothing_uses_yet_is_a_warning():
@@ -63,17 +52,31 @@ def test_every_function_that_a_workflow_may_name_is_carried_out():
     assert set(FUNCTIONS) == set(TEMPLATES)
 
 
-def test_masking_is_said_to_hold_nothing_back():
-    document = {**with_action(WORKING), "trigger_masking": MASKING}
-
-    assert told(document) == {"trigger_masking": "masking is not applied yet: every match starts a run"}
+def test_masking_is_applied_and_not_warned_of():
+    assert told({**with_action(WORKING), "trigger_masking": MASKING}) == {}
 
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual"])
-def test_masking_that_would_never_apply_is_not_said_to_apply_later(trigger):
+def test_masking_of_a_trigger_that_is_never_masked_is_a_warning(trigger):
     message = told({**with_action(WORKING, trigger), "trigger_masking": MASKING})["trigger_masking"]
 
-    assert "yet" not in message
+    assert message == f"has no effect: a trigger of type {trigger} is never masked"
+
+
+@pytest.mark.parametrize("hash_text", ["{person.id}", "{concat(person.id, '-', event.event)}"])
+def test_a_hash_of_the_person_on_a_trigger_without_one_is_a_warning(hash_text):  # D3, MQ-01
+    warned = told({**with_action(WORKING), "trigger_masking": {"hash": hash_text}})
+
+    assert warned == {
+        "trigger_masking.hash": "reads the person, and a trigger of type internal-event has none: nothing is masked"
+    }
+    assert "trigger_masking.hash" not in told({**with_action(WORKING, "event"), "trigger_masking": {"hash": hash_text}})
+
+
+def test_a_threshold_that_masks_nothing_is_a_warning():  # d20
+    warned = told({**with_action(WORKING), "trigger_masking": {**MASKING, "threshold": 1}})
+
+    assert warned == {"trigger_masking.threshold": "1 lets every match start a run"}
 
 
 @pytest.mark.parametrize("name", [["$slack_message_received"], {"a": 1}, 5, None])

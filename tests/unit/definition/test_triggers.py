@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from loops.definition import export_workflow
+from loops.definition import compile_workflow, export_workflow, listening_filter, parse_workflow
+from loops.errors import DefinitionError
 from loops.event import Event
+from loops.filters import ProjectFilters
 from tests.unit.definition.documents import changed, compiled_of, faults_of, loop, only, parsed, warned, without
 
 PROPERTIES = "actions.0.config.filters.properties"
@@ -71,6 +73,75 @@ def test_the_filters_of_one_event_know_channels_by_their_ids_too():
     assert compiled.filter.matches(event("$slack_message_received", "slack", channel="C0ALERTS"))
 
 
+@pytest.mark.parametrize(("operator", "value"), [("regex", "^(C1|C2)$"), ("icontains", "C1|C2")])
+def test_a_channel_that_is_compared_as_text_is_not_cut(operator, value):
+    document = loop("slack")
+    further = {"key": "channel", "operator": operator, "value": value, "type": "event"}
+    document["actions"][0]["config"]["filters"]["properties"].append(further)
+
+    compared = compiled_of(document).filter.explain(event("$slack_message_received", "slack", channel="C0ALERTS"))
+
+    assert value in [one.expected for one in compared]
+
+
+def test_groups_of_and_name_what_a_loop_listens_to_and_groups_of_or_do_not():
+    document = loop("slack")
+    filters = document["actions"][0]["config"]["filters"]
+    entries = filters["properties"]
+    entries[0]["value"] = ["C0ALERTS|#alerts"]
+
+    for grouped in ({"type": "AND", "values": entries}, [{"type": "AND", "values": entries}]):
+        filters["properties"] = grouped
+        heard = compiled_of(document).filter
+        assert heard.matches(event("$slack_message_received", "slack", channel="C0ALERTS"))
+        assert export_workflow(parsed(document)) == document
+
+    filters["properties"] = [{"type": "OR", "values": entries}]
+    assert "no exact filter on channel" in [fault.message[:26] for fault in faults_of(document)]
+
+
+def test_test_accounts_that_the_project_does_not_know_are_a_warning_and_known_ones_are_filtered():
+    document = loop("event")
+    document["actions"][0]["config"]["filters"]["filter_test_accounts"] = True
+    (warning,) = warned(parse_workflow(document, ProjectFilters()))
+    assert warning.path == "actions[0].config.filters.filter_test_accounts"
+    assert "holds nothing back" in warning.message
+    assert warned(parsed(document)) == [], "a file that is checked by itself belongs to no project"
+
+    project = ProjectFilters(test_accounts=[{"key": "$host", "operator": "is_not", "value": "localhost"}])
+    workflow = parse_workflow(document, project)
+    assert warned(workflow) == []
+    compiled = compile_workflow(workflow, project).filter
+    listening = listening_filter(document["actions"][0]["config"], project)
+    for heard in (compiled, listening):
+        assert heard is not None
+        assert heard.matches(event("signed_up", "posthog"))
+        assert not heard.matches(event("signed_up", "posthog", **{"$host": "localhost"}))
+
+
+def test_an_event_trigger_may_listen_to_actions():
+    document = loop("event")
+    steps = [{"event": "paid", "properties": [{"key": "plan", "value": "pro"}]}]
+    document["actions"][0]["config"]["filters"] = {"actions": [{"id": 1, "type": "actions", "steps": steps}]}
+
+    heard = compiled_of(document).filter
+
+    assert heard.matches(event("paid", "posthog", plan="pro"))
+    assert not heard.matches(event("paid", "posthog", plan="free"))
+    assert export_workflow(parsed(document)) == document
+
+
+def test_a_fault_of_the_projects_own_filters_is_told_where_it_lies():
+    document = loop("event")
+    document["actions"][0]["config"]["filters"]["filter_test_accounts"] = True
+    project = ProjectFilters(test_accounts=[{"key": "$host", "operator": "regex", "value": "("}])
+
+    with pytest.raises(DefinitionError) as refused:
+        parse_workflow(document, project)
+
+    assert refused.value.path == "project.test_accounts[0].value"
+
+
 @pytest.mark.parametrize(
     ("trigger", "index", "key"), [("github", 0, "repository"), ("github", 1, "event_type"), ("slack", 0, "channel")]
 )
@@ -100,7 +171,7 @@ def test_a_loop_must_name_exactly_what_it_listens_to(trigger, index, key, other)
     assert f'"key": "{key}"' in told.hint
 
 
-@pytest.mark.parametrize("operator", ["exakt", "regex", "", 5, ["exact"], {}])
+@pytest.mark.parametrize("operator", ["exakt", "regx", "", 5, ["exact"], {}])
 @pytest.mark.parametrize(("index", "key"), [(0, "repository"), (1, "event_type")])
 def test_a_filter_whose_operator_is_none_has_that_fault_alone(index, key, operator):
     (fault,) = faults_of(changed(loop("github"), f"{PROPERTIES}.{index}.operator", operator))
@@ -139,6 +210,13 @@ def test_a_filter_without_an_operator_is_exact_and_one_value_needs_no_list(opera
         ("filters.data_warehouse", [{"id": 1}], "filters.data_warehouse", "warehouse tables"),
         ("filters.propreties", [], "filters.propreties", "did you mean properties"),
         ("filters.properties.2.operator", "equals", "filters.properties[2].operator", "not a supported operator"),
+        (
+            "filters.properties.2",
+            {"key": "a", "operator": "regex", "value": "("},
+            "filters.properties[2].value",
+            "missing )",
+        ),
+        ("filters.properties.2.type", "workflow_variable", "filters.properties[2].type", "no run has begun"),
         ("filters.properties.2.operater", "exact", "filters.properties[2].operater", "did you mean operator"),
         ("filter", {}, "filter", 'did you mean "filters"?'),
     ],

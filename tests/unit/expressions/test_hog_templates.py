@@ -38,6 +38,10 @@ def test_an_event_field_is_put_in():  # case 95
     assert compile_template({"event": "{event.event}"}).render(SCOPE) == {"event": "test"}
 
 
+def test_an_event_field_is_put_in_by_liquid_too():  # case 96
+    assert compile_template({"event": "{{ event.event }}"}, engine="liquid").render(SCOPE) == {"event": "test"}
+
+
 def test_nulls_in_nested_values_stay():  # case 97
     value: JsonValue = {"a": None, "b": [None, {"c": None}], "n": 1, "t": True}
     assert compile_template(value).render(SCOPE) == value

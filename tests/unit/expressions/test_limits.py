@@ -212,3 +212,18 @@ def test_lists_and_maps_still_compare_by_what_they_hold():
     scope = {"a": [{"k": [1]}], "b": [{"k": [1]}], "c": [{"k": [2]}], "d": {"k": [1]}}
     source = "{% if a == b %}1{% endif %}{% if a != c %}2{% endif %}{% if a contains d %}3{% endif %}"
     assert compile_template(source + "{% if c contains d %}4{% endif %}", engine="liquid").render(scope) == "123"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "arrayReduce((acc, x) -> [acc, acc], range(60), 'a')",
+        "arrayReduce((acc, x) -> [acc], range(2000), 1)",
+        "arrayMap(x -> big, range(50))",
+    ],
+)
+@pytest.mark.parametrize("around", ["{%s}", "about {%s}"])
+def test_what_stands_in_an_instruction_is_bounded_however_often_it_holds_the_same(around: str, made: str) -> None:
+    template = compile_template(around % made, quoting=True)
+    with pytest.raises(TemplateError, match=r"too much work|nested more than 500 deep|more than 1,000,000 characters"):
+        template.render({"big": "b" * 300_000})

@@ -5,17 +5,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.filters import compile_filter
-from loops.filters.operators import OPERATORS
-from tests.unit.filters.events import GITHUB, event, one
+from tests.unit.filters.events import GITHUB, actuals, event, one, operators_and_wishes
 
 keys = st.sampled_from(["repository", "action", "p"])
 values = st.sampled_from(["opened", "Opened", "5", 5, True])
+kinds = st.sampled_from(
+    [{}, {"type": "event"}, {"type": "person"}, {"type": "group", "group_type_index": 1}, {"type": "feature"}]
+)
+leaves = st.builds(
+    lambda key, asked, kind: {"key": key, "operator": asked[0], "value": asked[1], **kind},
+    keys,
+    operators_and_wishes,
+    kinds,
+) | st.sampled_from(
+    [
+        {"type": "hogql", "key": "properties.action = 'opened'"},
+        {"type": "hogql", "key": "length(properties.action) > 3"},
+        {"type": "element", "key": "text", "operator": "is_not", "value": "Buy"},
+    ]
+)
 entries = st.lists(
-    st.builds(
-        lambda key, operator, value: {"key": key, "operator": operator, "value": value},
-        keys,
-        st.sampled_from(sorted(OPERATORS)),
-        values | st.lists(values, min_size=1, max_size=2),
+    st.recursive(
+        leaves,
+        lambda inner: st.builds(
+            lambda kind, branches: {"type": kind, "values": branches},
+            st.sampled_from(["AND", "OR"]),
+            st.lists(inner, max_size=3),
+        ),
+        max_leaves=5,
     ),
     max_size=3,
 )
@@ -33,13 +50,14 @@ def words(key: str, operator: str, wanted: Any, actual: Any) -> str:
     common=entries,
     events=wanted_events,
     name=st.sampled_from(["a", "b", "c"]),
-    properties=st.dictionaries(keys, st.none() | values),
+    properties=st.dictionaries(keys, st.none() | values | actuals),
 )
 def test_what_was_compared_all_passed_exactly_when_the_event_matches(
     common: Any, events: Any, name: str, properties: Any
 ) -> None:
     compiled = compile_filter({"properties": common, "events": events})
-    occurred = event(properties, name=name)
+    groups: Any = {"company": {"index": 1, "id": "acme", "properties": properties}}
+    occurred = event(properties, name=name, person=properties, groups=groups)
     compared = compiled.explain(occurred)
     assert compiled.matches(occurred) is all(comparison.passed for comparison in compared)
     json.dumps([comparison.as_json() for comparison in compared])

@@ -1,7 +1,8 @@
 import pytest
 
+from loops.connections.slack_answer import Answer
 from notify.message import Refused, Retry, Uncertain
-from notify.slack_errors import MENDS, RETRIED, UNCERTAIN, Answer, outcome_of
+from notify.slack_errors import MENDS, RETRIED, UNCERTAIN, outcome_of
 
 
 def answer(code: str = "", status: int = 200, headers: dict[str, str] | None = None, **body: object) -> Answer:

@@ -7,7 +7,8 @@ from server.rounds import round_lines
 
 AT = "2026-07-06T12:00:00+00:00"
 RUN: dict[str, Any] = {
-    "id": "r", "workflow": "w", "workflow_name": "Triage", "version": 1, "source": "github", "what": "issues opened #42",
+    "id": "r", "workflow": "w", "workflow_name": "Triage", "version": 1, "source": "github",
+    "what": "issues opened #42",
     "delivery": None, "status": "waiting", "reason": "", "waiting_for": "message", "waiting_until": AT, "cost": 0.0,
     "started_at": AT, "finished_at": None, "steps": [], "tasks": [], "messages": [],
 }  # fmt: skip

@@ -36,6 +36,40 @@ def test_a_github_trigger_is_told_by_its_event_types_and_the_rest_as_conditions(
     )
 
 
+def test_groups_expressions_and_what_is_read_elsewhere_are_told_as_conditions() -> None:
+    words = trigger_words(
+        _trigger(
+            type="event",
+            filters={
+                "events": [{"id": "paid"}],
+                "actions": [{"id": 12, "name": "Bought"}, {"id": 13}],
+                "properties": [
+                    {
+                        "type": "OR",
+                        "values": [{"key": "plan", "value": "pro"}, {"key": "size", "operator": "gt", "value": 5}],
+                    },
+                    {"type": "hogql", "key": "properties.amount > 100", "value": None},
+                    {"type": "person", "key": "email", "operator": "not_icontains", "value": "@acme.com"},
+                    {"type": "group", "group_type_index": 0, "key": "plan", "operator": "is_set"},
+                ],
+                "filter_test_accounts": True,
+            },
+        )
+    )
+    assert words.kind == "paid or the action Bought or the action 13"
+    assert words.conditions == (
+        ("one of", '(plan exactly "pro"; size more than 5)'),
+        ("properties.amount > 100", "true"),
+        ("person.email", 'text that does not contain "@acme.com"'),
+        ("group_0.plan", "any value"),
+        ("test accounts", "left out"),
+    )
+    whole = trigger_words(
+        _trigger(type="event", filters={"properties": {"type": "AND", "values": [{"key": "a", "value": 1}]}})
+    )
+    assert whole.conditions == (("all of", "(a exactly 1)"),)
+
+
 @pytest.mark.parametrize(
     ("definition", "kind"),
     [

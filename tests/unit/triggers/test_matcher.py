@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from loops.event import Event
 from loops.filters import compile_filter
 from tests.unit.filters.events import GITHUB, event
+from triggers.masking import Mask, Rule
 from triggers.matcher import NEAR_MISSES, Index, Listener, TriggerKind, explain
 
 FIELDS = ("repository", "event_type", "channel", "action", "title")
@@ -241,3 +242,15 @@ def test_a_verdict_is_stored_as_plain_json() -> None:
             {"key": "action", "operator": "exact", "expected": "opened", "actual": "closed", "passed": False},
         ],
     }
+
+
+def test_what_is_worked_out_again_says_that_the_mask_was_not_asked():
+    wanted = compile_filter(exactly(repository="a"))
+    heard = event({"repository": "a"}, name=GITHUB, source="github")
+    plain, masked = (
+        explain(Listener("w", wanted, 0, 1, "p", "internal-event", mask=mask), "p", heard)
+        for mask in (None, Mask("all", Rule()))
+    )
+    assert (plain.stage, plain.reason) == ("start", "every filter passed")
+    told = "every filter passed; whether its mask would have let it pass is not worked out again"
+    assert (masked.stage, masked.reason) == ("start", told)

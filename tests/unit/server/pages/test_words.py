@@ -53,3 +53,8 @@ def test_a_comparison_is_told_as_wanted_and_found() -> None:
 def test_only_the_head_of_a_sentence_is_made_a_capital() -> None:
     assert sentence("its Body was removed") == "Its Body was removed"
     assert sentence("") == ""
+
+
+def test_a_comparison_that_could_not_be_made_says_so() -> None:
+    stored = {"key": "body", "operator": "regex", "expected": "x", "actual": "a", "passed": False, "error": "too long"}
+    assert compared(stored).found == "filter error: too long"

@@ -1,0 +1,143 @@
+"""Masking: of the matches whose hash renders the same, which ones start a run.
+
+A window begins with a hash's first match and lasts for the mask's ttl; later matches do not extend it. Without a
+threshold the first match of a window fires and the others are masked. A threshold N is a sampler: of a window the
+matches 1, N+1, 2N+1 … fire; it does not wait for N of them. A hash that is null, false, 0 or empty, or that cannot be
+rendered, masks nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from loops.definition.schema.parts import MASK_SECONDS, Masking
+from loops.errors import TemplateError
+from loops.event import JsonValue
+from loops.expressions import Template, compile_template
+from loops.expressions.coercion import truthy
+from loops.expressions.evaluation import CLOCK, MAX_OUTPUT
+from loops.expressions.notation import hog_text
+from triggers.storable import storable_text
+
+LONGEST_WINDOW = timedelta(seconds=MASK_SECONDS[1])
+_SHOWN = 80
+_MOST_REASON = 300
+
+EventJson: TypeAlias = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How long a window lasts, and of how many matches one fires; 0: only the first."""
+
+    ttl: timedelta = LONGEST_WINDOW
+    threshold: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a hash matched first, and how often it has matched since, that match included."""
+
+    started_at: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The window as it stands after a match, and whether that match fires."""
+
+    window: Window
+    fires: bool
+
+
+def decide(rule: Rule, window: Window | None, now: datetime) -> Decision:
+    """What becomes of a match at `now`; `window` is the hash's last one, None where there was none."""
+    if window is None or now >= window.started_at + rule.ttl:
+        return Decision(Window(now, 1), fires=True)
+    counted = Window(window.started_at, window.count + 1)
+    return Decision(counted, fires=rule.threshold > 0 and window.count % rule.threshold == 0)
+
+
+def words(rule: Rule, decision: Decision) -> str:
+    """What was decided, for people."""
+    window = decision.window
+    end = f"its window ends at {_instant(window.started_at + rule.ttl)}"
+    if rule.threshold:
+        place = (window.count - 1) % rule.threshold + 1
+        which = "match" if place == window.count else f"match {window.count} of the window,"
+        return f"{which} {place} of {rule.threshold}; fires next at {window.count - place + rule.threshold + 1}; {end}"
+    if decision.fires:
+        return f"the same hash is masked from now on; {end}"
+    return f"the same hash fired at {_instant(window.started_at)}, {end}"
+
+
+def _instant(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What one event's hash came to: `digest` is what is counted under, `shown` the hash for people."""
+
+    digest: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unmasked:
+    """An event that is not masked, and why."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class Mask:
+    """A workflow's masking. The hash is compiled when an event first needs it: an index holds many that none does."""
+
+    hash: str
+    rule: Rule
+    _template: Template | None = field(default=None, repr=False, compare=False)
+
+    def key(self, event: EventJson, now: datetime) -> Key | Unmasked:
+        """The hash of an event, as templates see it, at `now`."""
+        scope = {
+            "event": {key: value for key, value in event.items() if key not in {"person", "groups"}},
+            "person": event.get("person"),
+            CLOCK: now,
+        }
+        try:
+            if self._template is None:
+                self._template = compile_template(self.hash, path="trigger_masking.hash")
+            value = self._template.render(scope)
+            text = hog_text(value, MAX_OUTPUT)
+        except TemplateError as error:
+            return Unmasked(
+                _cut(f"not masked: its hash could not be rendered: {error.faults[0].message}", _MOST_REASON)
+            )
+        if not truthy(value):
+            return Unmasked(f"not masked: its hash is {_FALSY.get(text, text)}")
+        return Key(self._digest(text), _cut(text, _SHOWN))
+
+    def _digest(self, text: str) -> str:
+        """With what gives the count its meaning, so that another hash, ttl or threshold begins anew."""
+        meaning = [self.hash, int(self.rule.ttl.total_seconds()), self.rule.threshold, text]
+        return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
+
+
+_FALSY = {"": "empty"}
+
+
+def _cut(text: str, most: int) -> str:
+    kept = storable_text(text[: most + 1])
+    return kept if len(kept) <= most else f"{kept[: most - 1]}…"
+
+
+def mask_of(masking: Masking | None) -> Mask | None:
+    """The mask that a workflow's `trigger_masking` describes; None for none. No ttl means the longest there is."""
+    if masking is None:
+        return None
+    ttl = LONGEST_WINDOW if masking.ttl is None else timedelta(seconds=masking.ttl)
+    return Mask(masking.hash, Rule(ttl, masking.threshold or 0))

@@ -1,0 +1,104 @@
+"""The bodies that PostHog and its SDKs send, as bytes to JSON values.
+
+How a body is packed is told by the body itself: posthog-js sends gzip without saying so in a header.
+"""
+
+import base64
+import binascii
+import re
+import zlib
+
+import msgspec
+
+from loops.errors import PayloadMalformed, PayloadTooLarge
+from loops.event import JsonValue
+from triggers.json_body import check_nesting, from_form, tolerant_object, too_nested
+from triggers.storable import storable
+
+LIMIT = 20 * 1024 * 1024
+"""The most bytes of a captured body, as it comes and unpacked: what PostHog takes itself."""
+
+WEBHOOK_LIMIT = 5 * 1024 * 1024
+"""The same of a webhook destination's body, which tells of one event."""
+
+MOST_COMMAS = 500_000
+"""What holds more values than this takes a hundred times its size in memory, and is nobody's batch."""
+
+MOST_TOLERATED = 2 * 1024 * 1024
+"""What only the tolerant decoder reads may not be larger: it is slow, and anybody can send to a capture endpoint."""
+
+_GZIP = b"\x1f\x8b"
+_GZIP_WINDOW = 31
+_FORM = re.compile(rb"[A-Za-z0-9_.%-]{1,40}=")
+_FIELD = "data"
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_\s-]+={0,2}")
+_MOST_LAYERS = 4  # a form that holds base64 of gzip of JSON
+_ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
+
+
+def unpack(body: bytes, limit: int = LIMIT) -> bytes:
+    """The JSON in a body: gzip, base64 and a form's field `data` are taken off, whichever lies around which.
+
+    Raises PayloadMalformed, or PayloadTooLarge as soon as more than `limit` bytes would come out.
+    """
+    for _ in range(_MOST_LAYERS):
+        if body.startswith(_GZIP):
+            body = _gunzipped(body, limit)
+            continue
+        body = body.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
+        if body[:1] in {b"{", b"["} or not body:
+            break
+        if _FORM.match(body) and not _BASE64.fullmatch(body):
+            body = from_form(body, _FIELD)
+        elif _BASE64.fullmatch(body):
+            body = _from_base64(body)
+        else:
+            break
+    return body
+
+
+def _gunzipped(body: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    try:
+        unpacked = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise PayloadMalformed("the body is no gzip that can be read", hint="send it again, whole") from error
+    if len(unpacked) > limit:
+        raise PayloadTooLarge(f"the body unpacks to more than {limit} bytes", hint="send smaller batches")
+    if not stream.eof or stream.unused_data:
+        raise PayloadMalformed(
+            "the gzip of the body ends too early, or something stands behind it", hint="send it again, whole"
+        )
+    return unpacked
+
+
+def _from_base64(body: bytes) -> bytes:
+    # A plus that was not quoted in a form has become a space.
+    text = body.replace(b" ", b"+").replace(b"-", b"+").replace(b"_", b"/").rstrip(b"=\r\n\t")
+    try:
+        return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
+    except binascii.Error as error:
+        raise PayloadMalformed("the body is neither JSON nor base64 of JSON") from error
+
+
+def decode(body: bytes) -> JsonValue:
+    """Unpacked JSON as a value, every text in it storable. Raises PayloadMalformed."""
+    if body.count(b",") > MOST_COMMAS:
+        raise PayloadTooLarge(f"the body holds more than {MOST_COMMAS} values", hint="send smaller batches")
+    try:
+        value = _ANY.decode(body)
+    except msgspec.DecodeError as error:
+        if len(body) > MOST_TOLERATED:
+            raise PayloadMalformed(f"the body is no strict JSON, which it must be at its size: {error}") from error
+        value = _tolerantly(body)
+    except RecursionError:
+        raise too_nested() from None
+    check_nesting(body)
+    return storable(value) if b"\\u0000" in body else value
+
+
+def _tolerantly(body: bytes) -> JsonValue:
+    """As tolerant_object, also for a list."""
+    if not body.startswith(b"["):
+        return tolerant_object(body)
+    return tolerant_object(b'{"batch":' + body + b"}")["batch"]

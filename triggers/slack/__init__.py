@@ -1,0 +1,5 @@
+"""Slack as a source of events."""
+
+from triggers.slack.receive import SlackSource
+
+__all__ = ["SlackSource"]
