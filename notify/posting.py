@@ -68,7 +68,8 @@ class OutboxMessages:
         return posted(row)
 
     def withdraw(self, connection: sa.Connection, message_id: str) -> bool:
-        """See Messages.withdraw. The caller holds the run that waits for the message."""
+        """See Messages.withdraw. The caller holds the run that waits for the message. One that another process looks
+        at now is not taken back here: the sender does so before it would claim it, and wakes the run."""
         row = store.held_if_free(connection, message_id)
         if row is None:
             return False
@@ -151,10 +152,12 @@ def make_outbox(
     *,
     alone: bool,
     around: Callable[[Notifiers], Notifiers] = lambda notifiers: notifiers,
+    page: Callable[[str], str] = "/outbox/{}".format,
 ) -> tuple[OutboxMessages, OutboxSender]:
     """The outbox of a process, for its steps and for whoever sends from it: `OutboxSender.forever` is to run in a
     process that works. `mask` blots out secrets; `alone` when no other process can be sending (SQLite), `around`
-    puts something between the sender and who sends."""
+    puts something between the sender and who sends, `page` is the address at which people read a message."""
     listener = WakingRuns(engine, clock).listener
-    sender = OutboxSender(writer, reader, clock, around(ConnectedNotifiers(book)), listener=listener, alone=alone)
+    notifiers = around(ConnectedNotifiers(book))
+    sender = OutboxSender(writer, reader, clock, notifiers, listener=listener, alone=alone, page=page)
     return OutboxMessages(Outbox(clock, mask=mask), clock, sender.wake), sender

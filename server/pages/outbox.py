@@ -14,6 +14,7 @@ from loops.store import outbox as store
 from loops.store import run_queries
 from loops.store.connections import ConnectionRow
 from loops.store.outbox import OutboxRow
+from notify.compose import LARGEST
 from notify.enqueue import Outbox
 from notify.message import CONNECTION_KIND, EmailTarget, Message
 from notify.outbox import ASKED_AGAIN, Status, rests
@@ -24,7 +25,6 @@ from server.pages.visit import Visit
 
 PAGE = 50
 STATUSES: tuple[str, ...] = get_args(Status)
-MOST_TEXT = 100_000
 KINDS: Mapping[str, str] = {"slack": "Slack", "email": "Email", "page": "This page"}
 
 
@@ -152,7 +152,7 @@ def _parts(message: Message) -> list[tuple[str, Shown]]:
     parts: list[tuple[str, Shown]] = []
     for name, text in (("Text", message.text), ("HTML", message.html)):
         if text:
-            parts.append((name, shown_value(text, MOST_TEXT)))
+            parts.append((name, shown_value(text, LARGEST)))
     if message.blocks:
-        parts.append(("Blocks", shown_value(list(message.blocks), MOST_TEXT)))
+        parts.append(("Blocks", shown_value(list(message.blocks), LARGEST)))
     return parts

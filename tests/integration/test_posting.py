@@ -396,6 +396,7 @@ async def test_cancelling_while_messages_are_sent_comes_to_one_end_for_each_run(
 
     cancels = [cancel_soon(run_id, number * 0.01) for number, run_id in enumerate(reversed(ids))]
     _drained, *came = await asyncio.gather(office.sender.drain(), *cancels)
+    await office.sender.drain()
     assert "not stored yet" not in caplog.text
     assert set(came) <= {"cancelled", "running", "over"}
     ends = []
@@ -407,8 +408,11 @@ async def test_cancelling_while_messages_are_sent_comes_to_one_end_for_each_run(
     assert len(woken) == len(set(woken))
     # A run that was woken may still be cancelled before it acts; a message that was taken back is never posted.
     assert {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("sent", "queued")} <= set(woken)
-    assert not set(woken) & {run_id for run_id, end in zip(ids, ends, strict=True) if end[0] == "withdrawn"}
-    assert set(ends) <= {("withdrawn", "cancelled"), ("sent", "queued"), ("sent", "cancelled")}
+    assert not set(woken) & {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("withdrawn", "cancelled")}
+    # What the sender took back, since it met the cancel, wakes its run to end.
+    assert {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("withdrawn", "queued")} <= set(woken)
+    sent = {("sent", "queued"), ("sent", "cancelled")}
+    assert set(ends) <= {("withdrawn", "cancelled"), ("withdrawn", "queued")} | sent
     assert len(double.texts()) == sum(message == "sent" for message, _run in ends)
 
 
@@ -483,3 +487,157 @@ async def test_a_message_that_another_process_holds_is_not_taken_back_and_nobody
     assert (await office.of(run_id))[0].status == "pending"
     engine.dispose()
     await database.aclose()
+
+
+async def test_a_message_whose_cancel_came_while_it_was_looked_at_is_taken_back_and_its_run_woken(
+    office, double, to_slack
+):
+    kept, run_id = await office.to_its_message(to_slack), await office.to_its_message(to_slack)
+    now = office.clock.now()
+    # As a withdrawal does that meets the look of a sender at the message.
+    asked = await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: False))
+    assert asked.status == "running"
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason, row.due_at) == ("withdrawn", "its run was cancelled", None)
+    assert len(double.texts()) == 1
+    assert sorted(office.engine.woken) == sorted([(kept, 1), (run_id, 1)])
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    assert (await office.of(kept))[0].status == "sent"
+
+
+async def test_a_cancelled_runs_message_is_taken_back_also_while_its_connection_asks_for_patience(
+    office, double, to_slack
+):
+    double.faults = [limited(3000)]
+    first, run_id = await office.to_its_message(to_slack), await office.to_its_message(to_slack)
+    await office.sender.drain()
+    now = office.clock.now()
+    await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: False))
+    await office.sender.drain()
+    assert (await office.of(run_id))[0].status == "withdrawn"
+    assert (await office.of(first))[0].status == "retry"
+    assert office.engine.woken == [(run_id, 1)]
+
+
+async def test_what_a_person_asks_for_after_its_run_was_cancelled_is_sent(office, double, to_slack):
+    double.faults = [says(error="is_archived")]
+    run_id = await office.to_its_message(to_slack)
+    now = office.clock.now()
+    (row,) = await office.of(run_id)
+    await office.sender.drain()
+    await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: True))
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
+    await office.sender.drain()
+    assert double.texts() == ["All is *well*"]
+
+
+@pytest.mark.postgres
+async def test_a_cancel_that_meets_the_look_of_another_process_sends_nothing(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine = engine_for(postgres_url)
+    with engine.connect() as other:
+        assert len(store.due(other, office.clock.now() + timedelta(seconds=1), 8)) == 1
+        assert (await office.cancel(run_id)).status == "running"
+        assert (await office.run(run_id))["status"] == "waiting"
+        other.rollback()
+    await office.sender.drain()
+    assert double.texts() == []
+    assert [row.status for row in await office.of(run_id)] == ["withdrawn"]
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_message_is_not_claimed_while_its_run_is_being_cancelled(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine, now = engine_for(postgres_url), office.clock.now()
+    with engine.begin() as canceller:
+        run_requests.request_cancel(canceller, run_id, now, lambda *_wait: False)
+        async with asyncio.timeout(5):
+            assert await office.sender.begin() == 0
+        assert [row.status for row in await office.of(run_id)] == ["pending"]
+    await office.sender.drain()
+    assert [row.status for row in await office.of(run_id)] == ["withdrawn"]
+    assert double.texts() == []
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_cancel_waits_for_a_claim_and_finds_the_message_claimed(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine = engine_for(postgres_url)
+    with engine.begin() as claiming:
+        assert len(office_claim(office)(claiming)) == 1
+        cancelling = asyncio.ensure_future(office.cancel(run_id))
+        await asyncio.sleep(0.3)
+        assert not cancelling.done()
+    assert (await cancelling).status == "running"
+    assert [row.status for row in await office.of(run_id)] == ["sending"]
+    engine.dispose()
+    await database.aclose()
+
+
+# What cannot be rendered
+
+
+async def test_a_report_that_trips_the_rendering_up_is_refused_and_wakes_its_run(
+    office, double, to_slack, monkeypatch, caplog
+):
+    def trips_up(text: str, mentions: frozenset[str] = frozenset()) -> str:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr("notify.slack_blocks.to_mrkdwn", trips_up)
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.code, row.due_at) == ("refused", "message.unrenderable", None)
+    assert "RecursionError" in row.reason
+    assert row.mend
+    assert "Traceback" in caplog.text
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "failed"
+    assert double.calls == []
+
+
+async def test_quotes_in_quotes_are_posted(office, double, to_slack):
+    office.reports.report = ">" * 1200
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert [row.status for row in await office.of(run_id)] == ["sent"]
+    assert double.texts()[0].count(">") == 1200
+
+
+async def test_a_table_with_one_long_cell_is_a_few_posts(office, double, to_slack):
+    office.reports.report = "x" * 12_000 + "|b\n-|-\n" + "a|b\n" * 3000
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert row.status == "sent"
+    assert len(double.texts()) == row.parts <= 4
+    assert sum(map(len, double.texts())) < 3 * len(office.reports.report)
+
+
+async def test_a_message_that_is_too_long_to_be_posted_says_where_the_whole_is(office, double, to_slack):
+    office.reports.report = "salt & pepper\n" * 16_000
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.parts, len(double.texts())) == ("sent", 20, 20)
+    cut = [text for text in double.texts() if "is cut here" in text]
+    assert cut == [double.texts()[-1]]
+    assert f"/outbox/{row.id}" in cut[0]
+    assert row.message["text"] == office.reports.report
