@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 
+from loops.connections.named import connection_warnings
 from loops.definition import Workflow, parse_workflow
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
@@ -81,7 +82,7 @@ class Workflows:
             updated_at=now,
         )
         store.insert(connection, row)
-        return Saved(row, "created", workflow.warnings)
+        return Saved(row, "created", _warnings(connection, project_id, workflow))
 
     async def update(
         self, project_id: str, workflow_id: str, document: JsonValue, by: str, *, base_version: int | None = None
@@ -110,8 +111,9 @@ class Workflows:
                 f"was set to {row.origin_product!r} when the workflow was created and stays so",
                 "leave it as it is, or create another workflow",
             )
+        warnings = _warnings(connection, row.project_id, workflow)
         if _without_status(workflow.document) == _without_status(row.definition):
-            return Saved(row, "unchanged", workflow.warnings)
+            return Saved(row, "unchanged", warnings)
         now = self._clock.now()
         changed = dataclasses.replace(
             row,
@@ -124,7 +126,7 @@ class Workflows:
         )
         store.update(connection, row.id, **_changes(row, changed))
         store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
-        return Saved(changed, "updated", workflow.warnings)
+        return Saved(changed, "updated", warnings)
 
     async def enable(self, project_id: str, workflow_id: str, by: str) -> Saved:
         """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
@@ -143,13 +145,14 @@ class Workflows:
 
         def enable(connection: sa.Connection) -> Saved | None:
             row = store.get(connection, read.project_id, read.id, lock=True)
-            return self._enable(connection, row, workflow.warnings, by) if row.version == read.version else None
+            return self._enable(connection, row, workflow, by) if row.version == read.version else None
 
         return await self._write(enable)
 
-    def _enable(self, connection: sa.Connection, row: WorkflowRow, warnings: tuple[Fault, ...], by: str) -> Saved:
-        """Enable a locked row whose definition was parsed with these warnings."""
+    def _enable(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
+        """Enable a locked row whose definition was parsed into this workflow."""
         _refuse_archived(row)
+        warnings = _warnings(connection, row.project_id, workflow)
         if row.status == "active":
             return Saved(row, "unchanged", warnings)
         epoch = store.bump_epoch(connection)
@@ -210,11 +213,16 @@ class Workflows:
             if enable:
                 # What is stored now is what was parsed above, whether or not this changed it.
                 row = store.get(connection, project_id, saved.row.id, lock=True)
-                enabled = self._enable(connection, row, workflow.warnings, by)
+                enabled = self._enable(connection, row, workflow, by)
                 return dataclasses.replace(saved, row=enabled.row, enabled=enabled.enabled)
             return saved
 
         return await self._write(put)
+
+    async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
+        """What saving a document would warn of, without storing it."""
+        workflow = await self.parse(project_id, document)
+        return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
 
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
@@ -225,6 +233,11 @@ class Workflows:
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
         return await off_loop(lambda: parse_workflow(document, project))
+
+
+def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:
+    """What the definition alone is warned about, and what it names that this project does not have."""
+    return (*workflow.warnings, *connection_warnings(connection, project_id, workflow))
 
 
 def _refuse_archived(row: WorkflowRow) -> None:

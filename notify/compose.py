@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 
+from loops.definition.inputs.base import connection_number
 from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
@@ -11,8 +12,13 @@ from notify.message import Address, EmailTarget, Message, SlackTarget
 from notify.mime import one_line, wire_address
 from notify.slack_blocks import faults
 
+LARGEST = 1_000_000
+"""How many bytes a message may hold."""
+LONGEST_SUBJECT = 1000
+LONGEST_NAME = 200
 LONGEST_CHANNEL = 100
 DEEPEST_BLOCKS = 50
+_MOST_DIGITS = 40
 _TS = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 _BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "divider"}]'
 
@@ -20,7 +26,13 @@ _BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "d
 def message_of(kind: str, inputs: Mapping[str, JsonValue], key: str) -> Message:
     """The message of a template's rendered inputs; `kind` is `slack` or `email`. Raises StepFailed where they make
     none: the message says which input came to what, the hint what mends it."""
-    return COMPOSERS[kind](inputs, key)
+    message = COMPOSERS[kind](inputs, key)
+    if message.size > LARGEST:
+        raise StepFailed(
+            f"the message came to {message.size:,} bytes: it may hold {LARGEST:,}",
+            hint="let templates put less into it, and link to the rest",
+        )
+    return message
 
 
 def slack_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
@@ -32,11 +44,11 @@ def slack_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
             hint="look at what the step before it gave, or put words of your own into text",
         )
     target = SlackTarget(
-        connection_id=_identity(inputs.get("slack_workspace")),
+        connection_id=connection_number(inputs.get("slack_workspace")),
         channel=_channel(inputs.get("channel")),
         thread=_thread(inputs.get("thread_ts")),
-        username=one_line(_text(inputs.get("username"))),
-        icon_emoji=one_line(_text(inputs.get("icon_emoji"))),
+        username=_line(inputs.get("username"), LONGEST_NAME),
+        icon_emoji=_line(inputs.get("icon_emoji"), LONGEST_NAME),
     )
     return Message(target, key, text, "markdown", blocks=blocks)
 
@@ -52,11 +64,11 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         )
     sender, to = _object(mail.get("from")), _object(mail.get("to"))
     target = EmailTarget(
-        connection_id=_identity(sender.get("integrationId")),
-        to=(Address(_address(to.get("email"), "to.email"), one_line(_text(to.get("name")))),),
+        connection_id=connection_number(sender.get("integrationId")),
+        to=(Address(_address(to.get("email"), "to.email"), _line(to.get("name"), LONGEST_NAME)),),
         sender=_sender(sender),
     )
-    subject = one_line(_text(mail.get("subject")))
+    subject = _line(mail.get("subject"), LONGEST_SUBJECT)
     return Message(target, key, text, "plain", html=html if html.strip() else "", subject=subject)
 
 
@@ -71,15 +83,15 @@ def _text(value: JsonValue) -> str:
     return "" if value is None else to_text(value)
 
 
+def _line(value: JsonValue, most: int) -> str:
+    """A text for one line of so many characters; what is longer ends in an ellipsis. It is cut before it is looked
+    through, which takes its time."""
+    text = _text(value)
+    return one_line(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
     return value if isinstance(value, dict) else {}
-
-
-def _identity(value: JsonValue) -> int | None:
-    """The number of a connection, given as 7 or "7"; None where none is named."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _channel(value: JsonValue) -> str:
@@ -110,6 +122,8 @@ def _thread(value: JsonValue) -> str:
 def _blocks(value: JsonValue) -> tuple[JsonValue, ...]:
     """Blocks as a list, as the object that Slack's Block Kit Builder gives, or as the JSON text of either."""
     if isinstance(value, str) and value.strip():
+        if len(value) > LARGEST:
+            raise StepFailed(f"blocks came to a text of {len(value):,} characters", hint=_BLOCKS_MEND)
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
@@ -144,6 +158,6 @@ def _address(value: JsonValue, name: str) -> str:
 
 def _sender(sender: Mapping[str, JsonValue]) -> Address | None:
     """What the email shows instead of the connection's own address and name; None where it shows those."""
-    name = one_line(_text(sender.get("name")))
+    name = _line(sender.get("name"), LONGEST_NAME)
     address = _address(sender["email"], "from.email") if sender.get("email") else ""
     return Address(address, name) if address or name else None

@@ -26,6 +26,7 @@ from notify.message import (
     Unsettled,
 )
 from notify.mime import Mail, compose
+from notify.rendering import rendered
 
 Security = Literal["starttls", "tls", "none"]
 SECONDS = 10.0
@@ -69,7 +70,7 @@ class EmailNotifier:
         self._tls = tls
         self._seconds = seconds
 
-    def parts(self, message: Message) -> int:  # noqa: ARG002 - a mail is never parted
+    async def parts(self, message: Message) -> int | Refused:  # noqa: ARG002 - a mail is never parted
         """See Notifier.parts."""
         return 1
 
@@ -81,12 +82,9 @@ class EmailNotifier:
         if self._server.security == "none" and self._server.username:
             mend = "set security to starttls or tls, or take username and password away"
             return Refused("clear_password", "the password would travel in the clear", mend)
-        try:
-            mail = compose(outgoing.message, outgoing.id, outgoing.created_at, self._sent_by(target), target.to)
-        except ValueError as error:
-            return Refused("address", str(error), "give the address as ada@example.org")
-        if not mail.recipients:
-            return Refused("address", "the mail has no recipient", "give it one")
+        mail = await rendered(lambda: self._mail(outgoing, target), outgoing.message.size)
+        if isinstance(mail, Refused):
+            return mail
         client = await self._client(mail)
         try:
             await self._connect(client)
@@ -99,6 +97,13 @@ class EmailNotifier:
     async def settle(self, outgoing: Outgoing) -> Settlement:  # noqa: ARG002
         """See Notifier.settle: a mail server tells nobody what it took."""
         return Unsettled("whether the mail server took it cannot be found out")
+
+    def _mail(self, outgoing: Outgoing, target: EmailTarget) -> Mail | Refused:
+        try:
+            mail = compose(outgoing.message, outgoing.id, outgoing.created_at, self._sent_by(target), target.to)
+        except ValueError as error:
+            return Refused("address", str(error), "give the address as ada@example.org")
+        return mail if mail.recipients else Refused("address", "the mail has no recipient", "give it one")
 
     def _sent_by(self, target: EmailTarget) -> Address:
         given = target.sender

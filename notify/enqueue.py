@@ -1,18 +1,20 @@
 """Into the outbox: a message is stored in its sender's own transaction, and only then sent."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from loops.connections.named import choices, unfit
 from loops.errors import Conflict, NotFound
 from loops.ports import Clock
 from loops.runs.trace import storable
+from loops.store import connections
 from loops.store import outbox as store
 from loops.store.outbox import NewMessage, OutboxRow
-from notify.message import Message, Unconnected
-from notify.outbox import Standing, as_columns, asked_again, pending, shown
+from notify.message import CONNECTION_KIND, Message, PageTarget, Target, Unconnected
+from notify.outbox import Standing, as_columns, asked_again, pending, shown, unsent
 
 _KIND_NAMES = {"slack": "Slack", "email": "mail server", "page": ""}
 
@@ -43,13 +45,13 @@ class Outbox:
         step_id: str | None = None,
         unconnected: Unconnected | None = None,
     ) -> Stored:
-        """Store it as part of the caller's transaction: to be sent, or shown where its target has no connection, or one
-        over which nothing can leave (`unconnected`)."""
+        """Store it as part of the caller's transaction: to be sent, or shown where its target has no connection; shown
+        or refused where nothing can leave over it (`unconnected`)."""
         now = self._clock.now()
         target = message.target
         standing = pending(now)
         if unconnected is not None:
-            standing = shown(None, unconnected.reason, unconnected.mend)
+            standing = unsent(None, unconnected)
         elif target.connection_id is None:
             kind = _KIND_NAMES[target.kind]
             standing = shown(None, f"there is no {kind} connection: it stands here alone" if kind else "")
@@ -69,15 +71,40 @@ class Outbox:
         known = store.by_key(connection, project_id, message.key)
         return Stored(known.id, known.status, new=False)
 
-    def send_again(self, connection: sa.Connection, project_id: str, message_id: str) -> None:
-        """A person asks for a message that was refused, is uncertain or only shown. Raises NotFound or Conflict."""
+    def send_again(self, connection: sa.Connection, project_id: str, message_id: str, over: int | None = None) -> None:
+        """A person asks for a message that was refused, is uncertain or only shown; over another connection where
+        `over` names it, or where its own is none and the project has one alone of the kind. Raises NotFound, or
+        Conflict, which then says which connections would do.
+        """
         row = store.held(connection, message_id)
         if row.project_id != project_id:
             raise NotFound(f"there is no message {message_id!r}")
         if not row.message:
             raise Conflict("the text of the message is no longer kept: retention removed it", hint="run the loop again")
         now = self._clock.now()
-        store.change(connection, row, as_columns(asked_again(standing_of(row), now)), now)
+        standing = asked_again(standing_of(row), now)
+        message = Message.from_json(row.message)
+        chosen = _way(connection, project_id, message.target, over)
+        if chosen.connection_id != message.target.connection_id:
+            # Parts of it that are elsewhere are none of what goes this way.
+            standing = replace(standing, parts=0, refs=(), missed=())
+        way = {"connection_id": chosen.connection_id, "message": replace(message, target=chosen).as_json()}
+        store.change(connection, row, {**as_columns(standing), **way}, now)
+
+
+def _way(connection: sa.Connection, project_id: str, target: Target, over: int | None) -> Target:
+    """The target with the connection that it is to leave over. Raises Conflict."""
+    if isinstance(target, PageTarget):
+        raise Conflict("the message is for this page: there is nowhere to send it")
+    kind = CONNECTION_KIND[target.kind]
+    found = unfit(connection, project_id, kind, target.connection_id if over is None else over)
+    if found is None:
+        return target if over is None else replace(target, connection_id=over)
+    there = connections.listed(connection, project_id, kind)
+    if over is None and len(there) == 1:
+        return replace(target, connection_id=there[0].id)
+    mend = f"send it again with the id of one. {choices(kind, there)}" if there else found.mend
+    raise Conflict(f"the message cannot be sent: {found.reason}", hint=mend)
 
 
 def _storable(message: Message) -> Mapping[str, Any]:

@@ -7,19 +7,23 @@ tables and languages of code: headings become bold, tables code blocks, language
 import html
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import accumulate
 
 from notify.mrkdwn import LONGEST_ADDRESS, URL, bare_link, escape, link
 from notify.split import FENCE
 
 _FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.*)$")
 _RULE = re.compile(r"^ {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _ITEM = re.compile(r"^([ \t]*)[-*+][ \t]+(?:\[([ xX])\][ \t]+)?(.*)$")
-_QUOTE = re.compile(r"^ {0,3}>[ ]?(.*)$")
-_TABLE_LINE = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_QUOTES = re.compile(r"(?: {0,3}> ?)+")
+_DELIMITER = re.compile(r":?-+:?")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _LINE_OF_RULE = "─" * 12
+# Columns are aligned up to this width, and only in a table that comes to a few times its own size by it: padding one
+# long cell's column in every row would make megabytes of some kilobytes.
+_WIDEST_COLUMN = 40
+_MOST_PADDING = 4
 # Spans have an end to how far they look for their end, so that no text takes more than linear time.
 _DESTINATION = rf"(?:<[^<>\n]{{1,{LONGEST_ADDRESS}}}>|(?:[^\s()<>]|\([^\s()<>]{{0,200}}\)){{1,{LONGEST_ADDRESS}}})"
 _TITLE = r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?"
@@ -89,8 +93,8 @@ def _code_block(lines: list[str]) -> str:
 def _is_table(lines: list[str], at: int) -> bool:
     if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
         return False
-    fits = _TABLE_LINE.match(lines[at + 1]) is not None
-    return fits and len(_cells(lines[at])) == len(_cells(lines[at + 1]))
+    delimiters = _cells(lines[at + 1])
+    return all(map(_DELIMITER.fullmatch, delimiters)) and len(_cells(lines[at])) == len(delimiters)
 
 
 def _table_end(lines: list[str], at: int) -> int:
@@ -109,26 +113,53 @@ def _cells(line: str) -> list[str]:
 
 def _table(lines: list[str]) -> list[str]:
     rows = [_cells(line) for line in [lines[0], *lines[2:]]]
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+    widths = _widths(rows)
+    padded = list(accumulate(widths, initial=0))  # how long a row of so many cells is
+    is_aligned = sum(padded[len(row) - 1] for row in rows) <= _MOST_PADDING * sum(map(len, lines))
+    if is_aligned:
+        pads = [zip(row, widths, strict=False) for row in rows]
+        shown = ["  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in pads]
+    else:
+        shown = [" | ".join(row) for row in rows]
     return [shown[0], "  ".join("-" * width for width in widths), *shown[1:]]
 
 
+def _widths(rows: list[list[str]]) -> list[int]:
+    widths: list[int] = []
+    for row in rows:
+        widths += [0] * (len(row) - len(widths))
+        for column, cell in enumerate(row):
+            widths[column] = max(widths[column], min(len(cell), _WIDEST_COLUMN))
+    return widths
+
+
 def _line(line: str, mentions: frozenset[str]) -> str:
+    quotes = _QUOTES.match(line)
+    if quotes is None:
+        return _unquoted(line, mentions)
+    inner, depth = line[quotes.end() :], quotes[0].count(">")
+    return "> " * depth + _unquoted(inner, mentions) if inner else "> " * (depth - 1) + ">"
+
+
+def _unquoted(line: str, mentions: frozenset[str]) -> str:
     if _RULE.match(line):
         return _LINE_OF_RULE
     heading = _HEADING.match(line)
     if heading is not None:
-        inner = _inline(heading[1], mentions, bold=True).strip()
+        inner = _inline(_heading(heading[1]), mentions, bold=True).strip()
         return f"*{inner}*" if inner else ""
     item = _ITEM.match(line)
     if item is not None:
         box = {"": "•", " ": "☐"}.get(item[2] or "", "☑")
         return f"{item[1]}{box} {_inline(item[3], mentions)}"
-    quote = _QUOTE.match(line)
-    if quote is not None:
-        return f"> {_line(quote[1], mentions)}" if quote[1] else ">"
     return _inline(line, mentions)
+
+
+def _heading(text: str) -> str:
+    """What a heading says, without the marks that close it."""
+    said = text.rstrip(" \t")
+    without = said.rstrip("#")
+    return without.rstrip(" \t") if without[-1:] in {" ", "\t"} else said
 
 
 def _inline(text: str, mentions: frozenset[str], *, bold: bool = False) -> str:

@@ -1,5 +1,6 @@
 """What leaves: a message, where it goes, and what sending it came to. Values only."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,8 @@ from loops.event import JsonValue
 
 _MARK = "[incomplete]"
 Kind = Literal["slack", "email", "page"]
+CONNECTION_KIND: Mapping[str, str] = {"slack": "slack", "email": "smtp"}
+"""The kind of connection that a kind of target leaves over; none for what is for the page."""
 Format = Literal["markdown", "mrkdwn", "plain"]
 
 
@@ -85,6 +88,12 @@ class Message:
     subject: str = ""
     blocks: Sequence[JsonValue] = ()
     mentions: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        """How much it says, in bytes."""
+        blocks = json.dumps(list(self.blocks), ensure_ascii=False) if self.blocks else ""
+        return sum(len(said.encode("utf-8", "replace")) for said in (self.text, self.html, self.subject, blocks))
 
     def masked(self, mask: Callable[[str], str]) -> "Message":
         """The message with `mask` over all that people will read."""
@@ -236,13 +245,14 @@ Settlement: TypeAlias = Sent | Absent | Unsettled
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A stored message about to be sent, part by part: `refs` are the parts that are there. `began_at` is when the
-    attempt at the next part began."""
+    attempt at the next part began, `page` the address at which people read the whole of it."""
 
     id: str
     message: Message
     created_at: datetime
     refs: tuple[str, ...] = ()
     began_at: datetime | None = None
+    page: str = ""
 
     @property
     def part(self) -> int:
@@ -253,8 +263,9 @@ class Outgoing:
 class Notifier(Protocol):
     """One connection that messages leave through."""
 
-    def parts(self, message: Message) -> int:
-        """How many sends the message takes: one, unless the service wants long ones in parts."""
+    async def parts(self, message: Message) -> int | Refused:
+        """How many sends the message takes: one, unless the service wants long ones in parts. Refused where it cannot
+        be made into what the service takes."""
 
     async def send(self, outgoing: Outgoing) -> Outcome:
         """Send the next part, once. Never raises for what a network or a service can do."""
@@ -265,10 +276,12 @@ class Notifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Unconnected:
-    """There is no way to send; the message is shown on the page instead."""
+    """There is no way to send. The message is shown on the page instead where the project has no connection of the
+    kind at all (`alone`), else refused."""
 
     reason: str
     mend: str = ""
+    alone: bool = True
 
 
 class Notifiers(Protocol):

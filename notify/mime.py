@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from email.errors import HeaderParseError
+from email.errors import MessageError
 from email.header import Header, decode_header, make_header
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -17,6 +17,10 @@ _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]{1,64}@[^\s@<>()\[\],;
 _HEADER_WIDTH = 76
 _POLICY = SMTP.clone(cte_type="7bit")
 _MOST_DECODINGS = 5
+_ASCII = re.compile(r"[!-~](?:[\x00-\x7f]*[!-~])?")
+_DOMAIN = re.compile(r"[A-Za-z0-9_.-]{1,255}")
+# Marks that turn the direction of what follows, by which a subject can seem to say what it does not.
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,26 @@ def _encodable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """A text as a header may hold it: encoded words are read first, since readers do so too, then whatever breaks a
-    line or hides becomes a space."""
+    line or hides becomes a space. Marks that turn the direction of text go."""
+    text = _BIDI.sub("", text)
     for _round in range(_MOST_DECODINGS):
         if "=?" not in text:
             break
-        text = _decoded(text)
+        text = _BIDI.sub("", _decoded(text))
     text = text.replace("=?", "= ?")
     kept = "".join(" " if unicodedata.category(letter) in {"Cc", "Zl", "Zp", "Cs"} else letter for letter in text)
     return kept.strip()
 
 
 def _decoded(text: str) -> str:
+    # Encoded words are ASCII. Letters beyond it are kept from the library, which would make escapes of them.
+    return _ASCII.sub(lambda found: _words(found[0]) if "=?" in found[0] else found[0], text)
+
+
+def _words(text: str) -> str:
     try:
         return str(make_header(decode_header(text)))
-    except (HeaderParseError, LookupError, ValueError):  # words that only look encoded
+    except (MessageError, LookupError, ValueError):  # words that only look encoded
         return text
 
 
@@ -108,6 +118,10 @@ def wire_address(address: str) -> str:
     if not local.isascii():
         raise ValueError(f"{address[:100]!r} has letters outside ASCII before its @, which few servers take")
     try:
-        return f"{local}@{domain.encode('idna').decode('ascii')}"
+        wire = domain.encode("idna").decode("ascii")
     except UnicodeError as error:
         raise ValueError(f"{address[:100]!r} has no domain that exists") from error
+    # Full-width marks have become plain ones by now, which end an address or begin another.
+    if not _DOMAIN.fullmatch(wire):
+        raise ValueError(f"{address[:100]!r} has a domain with marks that no domain has")
+    return f"{local}@{wire}"

@@ -42,13 +42,11 @@ def link(address: str, label: str = "") -> str:
 def bare_link(found: str) -> str:
     """An address that stands in a text: what ends the sentence is no part of it."""
     end = len(found)
-    while end and (found[end - 1] in _TRAILING or (found[end - 1] == ")" and _unopened(found[:end]))):
+    unopened = found.count(")") - found.count("(")
+    while end and (found[end - 1] in _TRAILING or (found[end - 1] == ")" and unopened > 0)):
+        unopened -= found[end - 1] == ")"
         end -= 1
     return link(found[:end]) + escape(found[end:])
-
-
-def _unopened(text: str) -> bool:
-    return text.count(")") > text.count("(")
 
 
 def mentions_in(text: str) -> frozenset[str]:

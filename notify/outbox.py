@@ -7,7 +7,7 @@
        |                                                     |--found--> as Sent
        '--a person asks-- refused, uncertain                 |--not there, a minute after--> retry
                                                              '--cannot be known--> uncertain until a person asks
-    shown: there is no connection; the message stands on the page alone
+    shown: the project has no connection of the kind; the message stands on the page alone
     withdrawn: what waited for it was cancelled before anybody began, or began again, to send it
 
 A message leaves `uncertain` only by what the service itself says, or by a person: it is never sent again blindly.
@@ -20,13 +20,15 @@ from typing import Literal
 
 from loops.errors import Conflict
 from loops.runs.trace import storable_text
-from notify.message import Absent, Outcome, Refused, Retry, Sent, Settlement, Uncertain, Unsettled
+from notify.message import Absent, Outcome, Refused, Retry, Sent, Settlement, Uncertain, Unconnected, Unsettled
 
 Status = Literal["pending", "sending", "sent", "refused", "retry", "uncertain", "shown", "withdrawn"]
 DUE_TO_SEND: frozenset[str] = frozenset({"pending", "retry"})
 OVER: frozenset[str] = frozenset({"sent", "refused", "shown", "withdrawn"})
 ASKED_AGAIN: frozenset[str] = frozenset({"refused", "uncertain", "shown"})
 """What a person may ask for once more."""
+NO_CONNECTION = "no_connection"
+"""The code of a message that names a connection over which it cannot leave, where others are there."""
 
 MOST_ATTEMPTS = 20
 FIRST_PAUSE = timedelta(seconds=5)
@@ -68,6 +70,14 @@ def pending(now: datetime) -> Standing:
 def shown(standing: Standing | None, reason: str, mend: str = "") -> Standing:
     """A message that nobody gets but the page's reader."""
     return replace(standing or Standing("shown", None), status="shown", due_at=None, reason=reason, mend=mend, code="")
+
+
+def unsent(standing: Standing | None, unconnected: Unconnected) -> Standing:
+    """A message that has no way to leave: for the page's reader alone, or refused where another connection would do."""
+    if unconnected.alone:
+        return shown(standing, unconnected.reason, unconnected.mend)
+    refused = Refused(NO_CONNECTION, unconnected.reason, unconnected.mend)
+    return _refused(standing or Standing("refused", None), refused)
 
 
 def rests(status: str, due_at: datetime | None) -> bool:

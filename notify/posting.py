@@ -10,23 +10,21 @@ from collections.abc import Callable, Mapping
 import sqlalchemy as sa
 
 from loops.connections.book import ConnectionBook
+from loops.connections.named import unfit
 from loops.errors import StoreBusy
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Origin, Posted, Reader, Writer
-from loops.store import connections, run_requests
 from loops.store import outbox as store
+from loops.store import run_requests
 from loops.store.outbox import OutboxRow
 from notify.compose import message_of
 from notify.enqueue import Outbox, standing_of
-from notify.message import Notifiers, Target, Unconnected
+from notify.message import CONNECTION_KIND, Notifiers, Target, Unconnected
 from notify.outbox import DUE_TO_SEND, as_columns, rests, withdrawn
-from notify.registry import MAKERS, ConnectedNotifiers
+from notify.registry import ConnectedNotifiers
 from notify.sending import Listener, OutboxSender
 
 log = logging.getLogger("loops.outbox")
-
-_NAMES = {"slack": "Slack", "smtp": "SMTP"}
-_INPUTS = {"slack": "slack_workspace", "smtp": "from.integrationId"}
 
 
 class OutboxMessages:
@@ -46,7 +44,8 @@ class OutboxMessages:
         *,
         notice: str = "",
     ) -> Posted:
-        """See Messages.put. Without a connection over which it could leave the message is shown on the page alone."""
+        """See Messages.put. Where the project has no connection of the kind the message is shown on the page alone;
+        where it has one and the message names what is none of them, it is refused."""
         message = message_of(kind, inputs, origin.key)
         message = message.noticed(notice) if notice else message
         run_requests.hold(connection, origin.run_id)
@@ -69,7 +68,8 @@ class OutboxMessages:
         return posted(row)
 
     def withdraw(self, connection: sa.Connection, message_id: str) -> bool:
-        """See Messages.withdraw. The caller holds the run that waits for the message."""
+        """See Messages.withdraw. The caller holds the run that waits for the message. One that another process looks
+        at now is not taken back here: the sender does so before it would claim it, and wakes the run."""
         row = store.held_if_free(connection, message_id)
         if row is None:
             return False
@@ -100,22 +100,10 @@ def posted(row: OutboxRow) -> Posted:
 def unconnected(connection: sa.Connection, target: Target, project_id: str) -> Unconnected | None:
     """Why nothing can leave over the connection that a message names; None where it is one of the project, of the
     right kind. What it lacks to send is found out when it is to."""
-    if target.kind not in MAKERS:
+    if target.kind not in CONNECTION_KIND:
         return Unconnected("it is for this page")
-    kind = MAKERS[target.kind][0]
-    name, wanted = _NAMES[kind], target.connection_id
-    mend = f"put the id of a connection of kind {kind} into {_INPUTS[kind]}; loops integrations list shows them"
-    if wanted is None:
-        return Unconnected(f"the step names no {name} connection", mend)
-    found = connections.get(connection, wanted)
-    if found is not None and found.project_id == project_id and found.kind == kind:
-        return None
-    if not connections.listed(connection, project_id, kind):
-        mend = f"make one with: loops integrations create {kind} --name …, and put its id into {_INPUTS[kind]}"
-        return Unconnected(f"this project has no {name} connection, so it is shown here alone", mend)
-    if found is None or found.project_id != project_id:
-        return Unconnected(f"this project has no connection {wanted}", mend)
-    return Unconnected(f"connection {wanted} ({found.name}) is of kind {found.kind}, not {kind}", mend)
+    found = unfit(connection, project_id, CONNECTION_KIND[target.kind], target.connection_id)
+    return None if found is None else Unconnected(found.reason, found.mend, found.alone)
 
 
 class WakingRuns:
@@ -164,10 +152,12 @@ def make_outbox(
     *,
     alone: bool,
     around: Callable[[Notifiers], Notifiers] = lambda notifiers: notifiers,
+    page: Callable[[str], str] = "/outbox/{}".format,
 ) -> tuple[OutboxMessages, OutboxSender]:
     """The outbox of a process, for its steps and for whoever sends from it: `OutboxSender.forever` is to run in a
     process that works. `mask` blots out secrets; `alone` when no other process can be sending (SQLite), `around`
-    puts something between the sender and who sends."""
+    puts something between the sender and who sends, `page` is the address at which people read a message."""
     listener = WakingRuns(engine, clock).listener
-    sender = OutboxSender(writer, reader, clock, around(ConnectedNotifiers(book)), listener=listener, alone=alone)
+    notifiers = around(ConnectedNotifiers(book))
+    sender = OutboxSender(writer, reader, clock, notifiers, listener=listener, alone=alone, page=page)
     return OutboxMessages(Outbox(clock, mask=mask), clock, sender.wake), sender

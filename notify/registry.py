@@ -8,7 +8,7 @@ from loops.connections.kinds import SMTP_PORTS
 from loops.connections.slack import api_of
 from loops.errors import NotFound
 from notify.email import EmailNotifier, Security, Server
-from notify.message import Address, Notifier, Target, Unconnected
+from notify.message import CONNECTION_KIND, Address, Notifier, Target, Unconnected
 from notify.slack import SlackNotifier
 
 
@@ -17,7 +17,7 @@ def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:
     token = connection.secrets.get("bot_token")
     if not token:
         mend = f"loops integrations update {connection.id} --set bot_token=…"
-        return Unconnected(f"the Slack connection {connection.name!r} has no bot_token", mend)
+        return Unconnected(f"the Slack connection {connection.name!r} has no bot_token", mend, alone=False)
     return SlackNotifier(token, base_url=api_of(connection.config))
 
 
@@ -41,8 +41,8 @@ def _security(stored: str) -> Security:
 
 
 MAKERS: Mapping[str, tuple[str, Callable[[OpenConnection], Notifier | Unconnected]]] = {
-    "slack": ("slack", slack_notifier),
-    "email": ("smtp", email_notifier),
+    "slack": (CONNECTION_KIND["slack"], slack_notifier),
+    "email": (CONNECTION_KIND["email"], email_notifier),
 }
 """The kind of connection that a kind of target asks for, and what makes a notifier of it."""
 
@@ -61,13 +61,19 @@ class ConnectedNotifiers:
         kind, make = MAKERS[target.kind]
         try:
             opened = await self._book.get(target.connection_id, kind)
-        except NotFound as error:
-            return Unconnected(error.message, error.hint)
+        except NotFound:
+            return await self._none(target.connection_id, kind, project_id)
         if opened.project_id != project_id:
-            return Unconnected(f"there is no {kind} connection {opened.id}", "see: loops integrations list")
+            return await self._none(target.connection_id, kind, project_id)
         known = self._made.get(opened.id)
         if known is not None and known[0] is opened:
             return known[1]
         notifier = make(opened)
         self._made[opened.id] = (opened, notifier)
         return notifier
+
+    async def _none(self, wanted: int, kind: str, project_id: str) -> Unconnected:
+        found = await self._book.unfit(project_id, kind, wanted)
+        if found is None:  # it was made in this moment
+            raise NotFound(f"there is no {kind} connection {wanted} yet")
+        return Unconnected(found.reason, found.mend, found.alone)

@@ -25,6 +25,7 @@ from notify.message import (
     Notifiers,
     Outcome,
     Outgoing,
+    Refused,
     Retry,
     Settlement,
     Uncertain,
@@ -42,8 +43,10 @@ from notify.outbox import (
     next_look,
     rests,
     settled,
-    shown,
+    unsent,
+    withdrawn,
 )
+from notify.rendering import rendered
 
 log = logging.getLogger("loops.outbox")
 
@@ -74,7 +77,7 @@ class Listener:
 
 class OutboxSender:
     """Sends in this process for as long as `forever` runs. `alone` when no other process can be sending: then whatever
-    is being sent at the start was left by a process that died."""
+    is being sent at the start was left by a process that died. `page` is where people read a message, by its id."""
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class OutboxSender:
         listener: Listener | None = None,
         alone: bool = False,
         attempt: timedelta = ATTEMPT,
+        page: Callable[[str], str] = "/outbox/{}".format,
     ) -> None:
         self._writer = writer
         self._reader = reader
@@ -94,6 +98,7 @@ class OutboxSender:
         self._listener = listener or Listener()
         self._alone = alone
         self._attempt = attempt
+        self._page = page
         self._wanted = asyncio.Event()
         self._running: dict[asyncio.Task[None], int | None] = {}
         self._stops = False
@@ -155,19 +160,33 @@ class OutboxSender:
         return await self._writer.run(interrupt)
 
     async def begin(self) -> int:
-        """Claim what is due and free to go, and start to send it; how many messages."""
+        """Claim what is due and free to go, and start to send it; how many messages, those taken back included."""
         now = self._clock.now()
         room = AT_ONCE - len(self._running)
         if room <= 0 or not await self._reader.read(lambda connection: store.any_due(connection, now)):
             return 0
         self._quiet = {one: until for one, until in self._quiet.items() if until > now}
         busy = {one for one in self._running.values() if one is not None} | set(self._quiet)
-        rows = await self._writer.run(lambda connection: self._claim(connection, now, room, busy))
+        back, rows = await self._writer.run(
+            lambda connection: (self._take_back(connection, now), self._claim(connection, now, room, busy))
+        )
         for row in rows:
             task = asyncio.create_task(self._see_to(row), name=f"outbox-{row.id}")
             self._running[task] = row.connection_id
             task.add_done_callback(self._ended)
-        return len(rows)
+        for row in back:
+            await self._listener.after(row)
+        return len(back) + len(rows)
+
+    def _take_back(self, connection: sa.Connection, now: datetime) -> list[OutboxRow]:
+        """What is due and would be sent for runs whose cancellation was asked for: withdrawn, and the runs woken."""
+        back = []
+        for row in store.due_of_cancelled(connection, now, AT_ONCE):
+            after = withdrawn(standing_of(row))
+            if store.change(connection, row, as_columns(after), now):
+                back.append(_moved(row, after))
+                self._listener.within(connection, back[-1])
+        return back
 
     def _claim(self, connection: sa.Connection, now: datetime, room: int, busy: set[int]) -> list[OutboxRow]:
         taken: list[OutboxRow] = []
@@ -184,9 +203,13 @@ class OutboxSender:
         return taken
 
     def _take(self, connection: sa.Connection, row: OutboxRow, now: datetime) -> list[OutboxRow]:
-        """The row as this process holds it now; none when another was faster."""
+        """The row as this process holds it now; none when another was faster, or is about to cancel its run."""
         standing = standing_of(row)
         if standing.status in DUE_TO_SEND:
+            # Held from here on: who cancels the run now finds the message claimed. Not waited for: who holds the run
+            # may wait for the message.
+            if row.run_id is not None and not run_requests.held_to_act(connection, row.run_id):
+                return []
             after = claimed(standing, now)
         elif standing.status == "sending":
             log.warning("a message was left by a process that died", extra={"message_id": row.id})
@@ -203,31 +226,50 @@ class OutboxSender:
             log.error("sending a message failed", exc_info=task.exception(), extra={"task": task.get_name()})
 
     async def _see_to(self, row: OutboxRow) -> None:
-        message = Message.from_json(row.message)
+        message = await rendered(lambda: Message.from_json(row.message), 0)
+        if isinstance(message, Refused):
+            await self._refuse(row, message)
+            return
         try:
             notifier = await self._notifiers.of(message.target, row.project_id)
         except LoopsError as error:
-            later = _later(error)
-            if row.status == "sending":
-                await self._store(row, lambda standing, now: came(standing, later, now))
+            await self._put_off(row, _later(error))
+            return
+        except Exception as error:
+            log.exception("no connection can be made of what is stored of it", extra={"message_id": row.id})
+            await self._put_off(row, Retry(f"its connection cannot be used: {type(error).__name__}"))
             return
         if row.status == "uncertain":
             await self._settle(row, message, notifier)
         elif isinstance(notifier, Unconnected):
             unconnected = notifier
-            await self._store(row, lambda standing, _now: shown(standing, unconnected.reason, unconnected.mend))
+            await self._store(row, lambda standing, _now: unsent(standing, unconnected))
         else:
             await self._send(row, message, notifier)
 
     async def _send(self, row: OutboxRow, message: Message, notifier: Notifier) -> None:
-        parts = notifier.parts(message)
+        parts = await notifier.parts(message)
+        if isinstance(parts, Refused):
+            await self._refuse(row, parts)
+            return
         current: OutboxRow | None = row
         while current is not None and current.status == "sending":
             if current.due_at is not None and self._clock.now() >= current.due_at:
                 return  # this process slept through its own lease: others may have settled the message
-            outcome = await self._bounded(notifier, _outgoing(current, message))
+            outcome = await self._bounded(notifier, self._outgoing(current, message))
             self._note_quiet(current, outcome)
             current = await self._store(current, lambda at, now, came_to=outcome: came(_of(at, parts), came_to, now))  # type: ignore[misc]
+
+    async def _refuse(self, row: OutboxRow, refused: Refused) -> None:
+        await self._store(row, lambda standing, now: came(standing, refused, now))
+
+    async def _put_off(self, row: OutboxRow, later: Retry) -> None:
+        """Nobody can send it now, or look for it: both are tried again, and neither for ever."""
+        if row.status == "uncertain":
+            found = Unsettled(later.reason, again=True)
+            await self._store(row, lambda standing, now: settled(standing, found, now))
+        else:
+            await self._store(row, lambda standing, now: came(standing, later, now))
 
     async def _bounded(self, notifier: Notifier, outgoing: Outgoing) -> Outcome:
         if self._stops:
@@ -248,11 +290,19 @@ class OutboxSender:
         else:
             try:
                 async with asyncio.timeout(self._attempt.total_seconds()):
-                    found = await notifier.settle(_outgoing(row, message))
+                    found = await notifier.settle(self._outgoing(row, message))
             except TimeoutError:
                 found = Unsettled("looking for it took too long", again=True)
-        parts = 1 if isinstance(notifier, Unconnected) else notifier.parts(message)
-        await self._store(row, lambda standing, now: settled(_of(standing, parts), found, now))
+            except Exception as error:
+                log.exception("looking for a message failed", extra={"message_id": row.id})
+                found = Unsettled(f"looking for it failed: {type(error).__name__}", again=True)
+        parts = 1 if isinstance(notifier, Unconnected) else await notifier.parts(message)
+        # What cannot be rendered any more is refused when its next part is to be sent.
+        known = max(row.parts, 1) if isinstance(parts, Refused) else parts
+        await self._store(row, lambda standing, now: settled(_of(standing, known), found, now))
+
+    def _outgoing(self, row: OutboxRow, message: Message) -> Outgoing:
+        return Outgoing(row.id, message, row.created_at, tuple(row.refs), row.began_at, self._page(row.id))
 
     async def _store(self, row: OutboxRow, move: Callable[[Standing, datetime], Standing]) -> OutboxRow | None:
         """Move the row on from the attempt that `row` is; where it stands then, None when it is another's by now.
@@ -304,7 +354,3 @@ def _of(standing: Standing, parts: int) -> Standing:
 def _moved(row: OutboxRow, standing: Standing) -> OutboxRow:
     columns = {name: getattr(row, name) for name in OutboxRow.__dataclass_fields__}
     return OutboxRow(**{**columns, **as_columns(standing), "version": row.version + 1})
-
-
-def _outgoing(row: OutboxRow, message: Message) -> Outgoing:
-    return Outgoing(row.id, message, row.created_at, tuple(row.refs), row.began_at)

@@ -20,6 +20,7 @@ from notify.message import (
     Uncertain,
     Unsettled,
 )
+from notify.rendering import rendered
 from notify.slack_blocks import Part, faults, parts
 from notify.slack_errors import RETRIED, outcome_of, refusal
 
@@ -40,10 +41,21 @@ class SlackNotifier:
         self._token = token
         self._base_url = base_url
         self._seconds = seconds
+        self._made: tuple[Message, tuple[Part, ...]] | None = None
 
-    def parts(self, message: Message) -> int:
+    async def parts(self, message: Message) -> int | Refused:
         """See Notifier.parts."""
-        return max(1, len(parts(message)))
+        made = await self._parts(message)
+        return made if isinstance(made, Refused) else max(1, len(made))
+
+    async def _parts(self, message: Message) -> tuple[Part, ...] | Refused:
+        """Made once a message: its parts are sent one after the other, and no other message between them."""
+        if self._made is not None and self._made[0] is message:
+            return self._made[1]
+        made = await rendered(lambda: parts(message), message.size)
+        if not isinstance(made, Refused):
+            self._made = (message, made)
+        return made
 
     async def send(self, outgoing: Outgoing) -> Outcome:
         """See Notifier.send. Parts after the first go into the thread of the first, unless the message is in one."""
@@ -53,10 +65,12 @@ class SlackNotifier:
         fault = faults(outgoing.message.blocks)
         if fault:
             return Refused("invalid_blocks", fault, "hold the blocks against Slack's Block Kit Builder")
-        made = parts(outgoing.message)
+        made = await self._parts(outgoing.message)
+        if isinstance(made, Refused):
+            return made
         if outgoing.part >= len(made):
             return Refused("no_text", "the message is empty", "give it a text")
-        asked = _request(outgoing, target, made[outgoing.part])
+        asked = _request(outgoing, target, made[outgoing.part].with_whole_at(outgoing.page))
         outcome = await self._post(asked, target.channel)
         if isinstance(outcome, Refused) and outcome.code == "missing_scope" and _CUSTOM in outcome.reason:
             # Only the name and icon lack their scope, and Slack has posted nothing: better plain than not at all.

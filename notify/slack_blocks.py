@@ -1,37 +1,78 @@
-"""A message as Slack is asked to post it: parts of at most four sections of text, or fifty blocks of the writer's."""
+"""A message as Slack is asked to post it: parts of at most four sections of text, or fifty blocks of the writer's.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A message is at most twenty parts. What is beyond them is left out, and the last part says so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from loops.event import JsonValue
 from notify.markdown import to_mrkdwn
 from notify.message import Message
-from notify.mrkdwn import from_mrkdwn, from_plain
-from notify.split import split
+from notify.mrkdwn import from_mrkdwn, from_plain, link
+from notify.split import Piece, split
 
 SECTION_LIMIT = 3000
 SECTIONS_A_PART = 4
 MOST_BLOCKS = 50
+MOST_PARTS = 20
+# One place of the last part is kept for the words that it was cut.
+_MOST_SECTIONS = MOST_PARTS * SECTIONS_A_PART - 1
+_MOST_BLOCKS_IN_ALL = MOST_PARTS * MOST_BLOCKS - 1
+# What a cut depends on lies within two sections behind it.
+_MOST_LOOKED_AT = (_MOST_SECTIONS + 3) * SECTION_LIMIT
 _PINGS = {"user": "user_id", "usergroup": "usergroup_id", "broadcast": "range"}
 _TOKENS = {"user": "<@{}>", "usergroup": "<!subteam^{}>", "broadcast": "<!{}>"}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One message in Slack. `text` is what a notification shows, and all there is where the blocks are empty."""
+    """One message in Slack. `text` is what a notification shows, and all there is where the blocks are empty. `kept`
+    is how much of a message that is cut its parts hold, in words: empty unless it ends here."""
 
     text: str
     blocks: tuple[Mapping[str, Any], ...]
+    kept: str = ""
+
+    def with_whole_at(self, page: str) -> "Part":
+        """What is posted: a message that is cut says so at its end, and that the whole stands on `page`."""
+        if not self.kept:
+            return self
+        told = f"_This message is cut here: {MOST_PARTS} posts hold {self.kept}. The whole:_ {link(page)}"
+        return replace(self, blocks=(*self.blocks, _section(told)))
 
 
 def parts(message: Message) -> tuple[Part, ...]:
     """What is posted, in order; none when the message says nothing."""
     if message.blocks:
         return _of_blocks(message)
-    sections = [text for piece in split(_mrkdwn(message), SECTION_LIMIT) if (text := piece.text).strip()]
+    text = _mrkdwn(message)
+    pieces, end = _pieces(text)
+    sections = [piece.text for piece in pieces]
     groups = [sections[start : start + SECTIONS_A_PART] for start in range(0, len(sections), SECTIONS_A_PART)]
-    return tuple(Part(group[0], tuple(_section(text) for text in group)) for group in groups)
+    made = [Part(group[0], tuple(map(_section, group))) for group in groups]
+    return _ending(made, f"{end:,} of its {len(text):,} characters" if text[end:].strip() else "")
+
+
+def _pieces(text: str) -> tuple[list[Piece], int]:
+    """What fits into a message, without the pieces that say nothing; and where in the text it ends."""
+    blank = len(text) - len(text.lstrip())
+    start = blank if blank > SECTION_LIMIT else 0
+    pieces: list[Piece] = []
+    end = start
+    for piece in split(text[start : start + _MOST_LOOKED_AT], SECTION_LIMIT):
+        if len(pieces) == _MOST_SECTIONS:
+            break
+        end += len(piece.body)
+        if piece.text.strip():
+            pieces.append(piece)
+    return pieces, end
+
+
+def _ending(parts: list[Part], kept: str) -> tuple[Part, ...]:
+    return (*parts[:-1], replace(parts[-1], kept=kept)) if parts else ()
 
 
 def _mrkdwn(message: Message) -> str:
@@ -46,11 +87,23 @@ def _section(text: str) -> dict[str, Any]:
 
 
 def _of_blocks(message: Message) -> tuple[Part, ...]:
-    safe = [_inert(block, message.mentions) for block in message.blocks]
-    blocks = [block for block in safe if isinstance(block, dict)]
-    first = next((piece.text for piece in split(_mrkdwn(message), SECTION_LIMIT)), "")
+    made = _blocks(message)
+    blocks = list(islice(made, _MOST_BLOCKS_IN_ALL))
+    left = sum(1 for _block in made)
+    first = next((piece.text for piece in _pieces(_mrkdwn(message))[0]), "")
     groups = [blocks[start : start + MOST_BLOCKS] for start in range(0, len(blocks), MOST_BLOCKS)]
-    return tuple(Part(first, tuple(group)) for group in groups)
+    kept = f"{len(blocks):,} of its {len(blocks) + left:,} blocks" if left else ""
+    return _ending([Part(first, tuple(group)) for group in groups], kept)
+
+
+def _blocks(message: Message) -> Iterator[dict[str, Any]]:
+    """The writer's blocks, made safe; of Slack's own Markdown block, which may be longer than a section, several."""
+    for block in message.blocks:
+        if isinstance(block, dict) and block.get("type") == "markdown" and isinstance(block.get("text"), str):
+            text = to_mrkdwn(str(block["text"]), message.mentions)
+            yield from (_section(piece.text) for piece in split(text, SECTION_LIMIT) if piece.text.strip())
+        elif isinstance(safe := _inert(block, message.mentions), dict):
+            yield safe
 
 
 def _inert(value: JsonValue, mentions: frozenset[str]) -> JsonValue:

@@ -172,6 +172,7 @@ class Service:
             self._log_secrets.mask,
             alone=self._database.is_sqlite,
             around=self._wiring.notifiers,
+            page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)

@@ -26,11 +26,12 @@ import yaml
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.errors import ConfigError, Fault
 from server.app import Service
+from server.cost_words import with_source
 from server.demo_payloads import issue_opened, push
 from server.logs import setup_logging
+from server.rounds import message_lines, round_lines
 
 _PATIENCE = 60.0
-_WIDTH = 60
 _OVER = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -95,7 +96,7 @@ class Demo:
 
     async def _tell(self, session: aiohttp.ClientSession, delivery: str) -> None:
         item = await self._settled(session, delivery)
-        self.say(f"   delivery {delivery}  {item['source']} {item['event']}: {item['status']}")
+        self.say(f"   delivery {delivery}  {item['source']} {item['what']}: {item['status']}")
         verdicts = await _get(session, f"deliveries/{delivery}/verdicts")
         for verdict in verdicts["verdicts"]:
             mark = "starts" if verdict["passed"] else "not   "
@@ -128,7 +129,9 @@ class Demo:
                     break
                 await asyncio.sleep(0.05)
         self.runs.append(run)
-        self.say(f"     run {run['status']} ({run['reason']}), cost ${run['cost']:.4f}")
+        models = [task["model"] for task in run["tasks"]]
+        cost = with_source(f"${run['cost']:.4f}", models, run["cost"])
+        self.say(f"     run {run['status']} ({run['reason']}), cost {cost}")
         for message in (await _get(session, "notifications", run=run_id))["items"]:
             await self._show_message(session, message["id"])
 
@@ -144,13 +147,8 @@ class Demo:
                 self._show_round(one)
 
     def _show_round(self, one: Mapping[str, Any]) -> None:
-        reply, usage = one["reply"], one["reply"]["usage"]
-        cost = "" if one["cost"] is None else f", ${float(one['cost']):.4f}"
-        spent = f"{usage['input']} tokens in, {usage['output']} out{cost}"
-        self.say(f"       round {one['number']}  {reply['text'] or '-'}  [{spent}]")
-        for call, result in zip(reply["calls"], one["results"], strict=True):
-            arguments = call["arguments"] if len(call["arguments"]) <= _WIDTH else call["arguments"][:_WIDTH] + " …"
-            self.say(f"         {call['name']}({arguments}) -> {result['code'] or 'ok'}")
+        for line in round_lines(one):
+            self.say(f"       {line}")
 
     def _show_step(self, step: Mapping[str, Any]) -> None:
         self.say(f"     step {step['name'] or step['id']}: {step['status']}")
@@ -160,7 +158,9 @@ class Demo:
     async def _show_message(self, session: aiohttp.ClientSession, message_id: str) -> None:
         message = await _get(session, f"notifications/{message_id}")
         self.messages.append(message)
-        self.say(f"     message {message['status']}: {message['reason']}")
+        self.say("     message")
+        for told in message_lines(message):
+            self.say(f"       {told}")
         for line in message["message"]["text"].splitlines():
             self.say(f"       | {line}")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from loops.connections.named import Unfit, unfit
 from loops.connections.secrets import SecretBox
 from loops.errors import NotFound, StoreBusy, StoreError
 from loops.ports import Reader
@@ -61,6 +62,10 @@ class ConnectionBook:
         if found is None or found.kind != kind:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
         return found
+
+    async def unfit(self, project_id: str, kind: str, wanted: int) -> Unfit | None:
+        """Why a message cannot leave over a connection; None where it is one of the project, of this kind."""
+        return await self._reader.read(lambda connection: unfit(connection, project_id, kind, wanted))
 
     async def by_api_key(self, kind: str, key: str) -> OpenConnection | None:
         """The connection of this kind with this `api_key`, the oldest where several have it; None where none has.

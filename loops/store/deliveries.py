@@ -56,6 +56,17 @@ class EventRow:
     body: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What tells in a word what a delivery is about. `body` is compressed, None where it is large or removed."""
+
+    id: str
+    source: str
+    name: str
+    subject: str | None
+    body: bytes | None
+
+
 _DUE = [deliveries.c[name] for name in Due.__dataclass_fields__]
 _HEAD = [
     deliveries.c[name]
@@ -121,6 +132,15 @@ def bodies(connection: sa.Connection, ids: Sequence[str]) -> dict[str, tuple[str
         sa.select(deliveries.c.id, deliveries.c.headers, deliveries.c.body).where(deliveries.c.id.in_(ids))
     )
     return {row[0]: (row[1] or "{}", row[2]) for row in rows if row[2] is not None}
+
+
+def briefs(connection: sa.Connection, ids: Sequence[str], most_bytes: int) -> list[Brief]:
+    """These deliveries in brief, with the bodies that have at most so many bytes."""
+    if not ids:
+        return []
+    body = sa.case((deliveries.c.size <= most_bytes, deliveries.c.body), else_=None)
+    columns = (deliveries.c.id, deliveries.c.source, deliveries.c.name, deliveries.c.subject, body)
+    return [Brief(*row) for row in connection.execute(sa.select(*columns).where(deliveries.c.id.in_(ids)))]
 
 
 def expand(body: bytes) -> bytes:
@@ -249,10 +269,19 @@ def load(connection: sa.Connection, delivery_id: str) -> Delivery | None:
 
 
 def page(
-    connection: sa.Connection, project_id: str, *, limit: int, before: str | None = None, status: str | None = None
+    connection: sa.Connection,
+    project_id: str,
+    *,
+    limit: int,
+    before: str | None = None,
+    status: str | None = None,
+    prefix: str | None = None,
 ) -> list[Mapping[str, Any]]:
-    """Deliveries of a project, the newest first, below an id."""
+    """Deliveries of a project, the newest first, below an id; those whose id, or the sender's, begins with `prefix`."""
     query = sa.select(*_HEAD).where(deliveries.c.project_id == project_id)
+    if prefix is not None:
+        begins = (column.startswith(prefix, autoescape=True) for column in (deliveries.c.id, deliveries.c.key))
+        query = query.where(sa.or_(*begins))
     if before is not None:
         query = query.where(deliveries.c.id < before)
     if status is not None:

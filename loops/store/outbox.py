@@ -8,9 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import NotFound
+from loops.runs.state import OVER
 from loops.store.ids import new_id
 from loops.store.once import insert_once
-from loops.store.tables import outbox
+from loops.store.tables import outbox, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,21 @@ def due(connection: sa.Connection, now: datetime, limit: int, *, without: Collec
     if without:
         query = query.where(sa.or_(outbox.c.connection_id.is_(None), outbox.c.connection_id.not_in(without)))
     query = query.order_by(outbox.c.id).limit(limit).with_for_update(skip_locked=True)
+    return [OutboxRow(*row) for row in connection.execute(query)]
+
+
+def due_of_cancelled(connection: sa.Connection, now: datetime, limit: int) -> list[OutboxRow]:
+    """Messages that are to be sent now for runs whose cancellation was asked for and is not done yet, the oldest first,
+    over whatever connection; held with their runs, and passed over where another process holds either."""
+    query = (
+        sa.select(*_ROW)
+        .join(runs, runs.c.id == outbox.c.run_id)
+        .where(outbox.c.due_at <= now, outbox.c.status.in_(("pending", "retry")))
+        .where(runs.c.cancel_requested_at.is_not(None), runs.c.status.not_in(OVER))
+        .order_by(outbox.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
     return [OutboxRow(*row) for row in connection.execute(query)]
 
 

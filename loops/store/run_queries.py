@@ -50,9 +50,12 @@ def page(
     status: str | None = None,
     workflow_id: str | None = None,
     delivery_id: str | None = None,
+    prefix: str | None = None,
 ) -> list[Mapping[str, Any]]:
-    """Runs of a project, the newest first, below a (created_at, id)."""
+    """Runs of a project, the newest first, below a (created_at, id); those whose id begins with `prefix`."""
     query = _query().where(runs.c.project_id == project_id)
+    if prefix is not None:
+        query = query.where(runs.c.id.startswith(prefix, autoescape=True))
     for column, wanted in (
         (runs.c.status, status),
         (runs.c.workflow_id, workflow_id),

@@ -35,6 +35,18 @@ def hold(connection: sa.Connection, run_id: str) -> None:
     connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id).with_for_update())
 
 
+def held_to_act(connection: sa.Connection, run_id: str) -> bool:
+    """Hold a run's row until the transaction ends, without waiting for it: whether something may still be done for the
+    run. It may not where somebody else holds the row, nor between a request to cancel it and its end; it may for one
+    that is over or no longer kept, since a person may ask for what it left."""
+    columns = (runs.c.status, runs.c.cancel_requested_at)
+    query = sa.select(*columns).where(runs.c.id == run_id)
+    row = connection.execute(query.with_for_update(skip_locked=True)).first()
+    if row is None:
+        return connection.execute(query).first() is None
+    return row[1] is None or row[0] in OVER
+
+
 def add_cost(connection: sa.Connection, run_id: str, cost: float) -> None:
     """Add to what a run cost, in USD."""
     connection.execute(runs.update().where(runs.c.id == run_id).values(cost=runs.c.cost + cost))

@@ -124,6 +124,18 @@ def listed(
     return answer({"items": [shown(one) for one in kept], "next": _closed(key(kept[-1])) if more else None})
 
 
+SHORTEST_PREFIX = 6
+
+
+def prefix_of(given: Mapping[str, str]) -> str | None:
+    """What wanted ids begin with. RequestError where that is too short to tell them apart."""
+    prefix = given.get("prefix")
+    if prefix is not None and len(prefix) < SHORTEST_PREFIX:
+        hint = f"give the first {SHORTEST_PREFIX} characters of the id, or more"
+        raise RequestError(f"{prefix!r} is too short a beginning of an id", hint=hint, path="prefix")
+    return prefix
+
+
 def instant_key(at: datetime, row_id: str) -> tuple[str, str]:
     """The cursor of a list that is in order of (instant, id)."""
     return at.isoformat(), row_id

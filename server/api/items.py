@@ -9,6 +9,10 @@ from loops.store.notes import NoteRow
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.workflows import WorkflowRow
+from server.happening import run_happening
+from server.trigger_words import trigger_words
+
+_NOTHING: Mapping[str, str] = {}
 
 
 def _at(instant: datetime | None) -> str | None:
@@ -16,7 +20,7 @@ def _at(instant: datetime | None) -> str | None:
 
 
 def workflow_item(row: WorkflowRow) -> dict[str, Any]:
-    """A workflow in a list: all but its graph."""
+    """A workflow in a list: all but its graph; `starts_on` is its trigger in words."""
     actions = row.definition.get("actions", ())
     trigger = next((one.get("config") for one in actions if one.get("type") == "trigger"), None)
     return {
@@ -27,6 +31,7 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
         "version": row.version,
         "origin_product": row.origin_product,
         "trigger": trigger,
+        "starts_on": trigger_words(row.definition).kind,
         "created_by": row.created_by,
         "enabled_by": row.enabled_by,
         "created_at": _at(row.created_at),
@@ -34,12 +39,13 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
     }
 
 
-def delivery_item(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`event` is what the sender calls it, `key` the sender's id of it."""
+def delivery_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
+    """`event` is what the sender calls it, `what` what it tells of in words, `key` the sender's id of it."""
     return {
         "id": row["id"],
         "source": row["source"],
         "event": row["name"],
+        "what": told.get(row["id"]) or row["name"],
         "key": row["key"],
         "connection": str(row["connection_id"]),
         "subject": row["subject"],
@@ -53,8 +59,9 @@ def delivery_item(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`event` is the event's name; `waiting_for` and `waiting_until` are null unless it waits. Cost in US dollars."""
+def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
+    """`event` is the event's name, `what` what happened in words; `waiting_for` and `waiting_until` are null unless it
+    waits. Cost in US dollars."""
     waits = row["status"] == "waiting"
     return {
         "id": row["id"],
@@ -63,6 +70,7 @@ def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
         "version": row["version"],
         "source": row["source"],
         "event": row["event_name"],
+        "what": run_happening(row, told),
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
         "status": row["status"],
@@ -93,7 +101,7 @@ def step_item(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def task_item(row: TaskRow, spent: Spent | None = None) -> dict[str, Any]:
     """A task in a list; `spent` is what it has spent so far, where it is not over. `cost` is null as long as a part of
-    it has no known price."""
+    it has no known price, which LOOPS_PRICE would be."""
     return {
         "id": row.id,
         "workflow": row.workflow_id,

@@ -1,11 +1,14 @@
 """/notifications: the messages that loops send, where each stands, and sending one again."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import sqlalchemy as sa
 from aiohttp import web
 
-from loops.errors import NotFound
+from loops.definition.inputs.base import connection_number
+from loops.errors import NotFound, RequestError
+from loops.event import JsonValue
 from loops.store import outbox as store
 from loops.store.outbox import OutboxRow
 from notify.enqueue import Outbox
@@ -42,12 +45,22 @@ async def read(call: Call) -> web.Response:
 
 
 async def resend(call: Call) -> web.Response:
-    """Send it again, if it is refused, uncertain or shown (else 409). One that is uncertain may arrive twice."""
+    """Send it again, if it is refused, uncertain or shown (else 409). One that is uncertain may arrive twice.
+    `connection` is the id of the connection that it leaves over from now on; without it that is its own, or where that
+    is none the project's one of the kind (409 names them where there are several)."""
     message_id = call.piece("id")
-    await call.document()
+    over = _over(await call.document("connection"))
     outbox = Outbox(call.services.clock)
-    await call.services.writer.run(lambda connection: outbox.send_again(connection, call.project, message_id))
+    await call.services.writer.run(lambda connection: outbox.send_again(connection, call.project, message_id, over))
     return answer(notification_item(await _row(call)))
+
+
+def _over(body: Mapping[str, JsonValue]) -> int | None:
+    given = body.get("connection")
+    number = connection_number(given)
+    if given is not None and number is None:
+        raise RequestError("connection is not the id of one", hint='as 7 or "7"', path="connection")
+    return number
 
 
 async def _row(call: Call) -> OutboxRow:

@@ -1,5 +1,6 @@
 """/runs: what ran, how, and what people do to it."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import sqlalchemy as sa
@@ -11,45 +12,50 @@ from loops.errors import NotFound, RequestError
 from loops.runs.state import RunStatus
 from loops.store import deliveries, run_queries
 from loops.store import tasks as store
-from server.api.call import Call, Page, answer, instant_after, instant_key, listed
+from server.api.call import Call, Page, answer, instant_after, instant_key, listed, prefix_of
 from server.api.export import exported
 from server.api.items import run_item, step_item
 from server.api.tasks import task_items
+from server.happening import happenings
 
 _STATUSES = get_args(RunStatus)
 
 
 async def listing(call: Call) -> web.Response:
-    """Runs, the newest first; of one status, workflow or delivery (our id of it or the sender's)."""
-    given = call.query("status", "workflow", "delivery", page=True)
+    """Runs, the newest first; of one status, workflow or delivery (our id of it or the sender's; 404 where there is no
+    such delivery and no run of it), or whose ids begin with `prefix`."""
+    given = call.query("status", "workflow", "delivery", "prefix", page=True)
     page = call.page(given, 2)
-    status = call.choice(given, "status", _STATUSES)
-    rows = await call.services.reader.read(
-        lambda connection: _page(connection, call.project, page, status, given.get("workflow"), given.get("delivery"))
+    call.choice(given, "status", _STATUSES)
+    rows, told = await call.services.reader.read(lambda connection: _page(connection, call.project, page, given))
+    return listed(
+        rows, page.limit, lambda row: instant_key(row["created_at"], row["id"]), lambda row: run_item(row, told)
     )
-    return listed(rows, page.limit, lambda row: instant_key(row["created_at"], row["id"]), run_item)
 
 
 def _page(
-    connection: sa.Connection, project: str, page: Page, status: str | None, workflow: str | None, delivery: str | None
-) -> list[Any]:
-    if delivery is not None:
-        delivery = _our_id(connection, project, delivery)
-    return run_queries.page(
+    connection: sa.Connection, project: str, page: Page, given: Mapping[str, str]
+) -> tuple[list[Mapping[str, Any]], Mapping[str, str]]:
+    delivery = given.get("delivery")
+    rows = run_queries.page(
         connection,
         project,
         limit=page.limit + 1,
         before=instant_after(page),
-        status=status,
-        workflow_id=workflow,
-        delivery_id=delivery,
+        status=given.get("status"),
+        workflow_id=given.get("workflow"),
+        delivery_id=None if delivery is None else _our_id(connection, project, delivery),
+        prefix=prefix_of(given),
     )
+    return rows, happenings(connection, [row["delivery_id"] for row in rows if row["delivery_id"]])
 
 
 def _our_id(connection: sa.Connection, project: str, wanted: str) -> str:
     try:
         return str(deliveries.find(connection, project, wanted)["id"])
     except NotFound:  # runs are kept longer than their deliveries
+        if not run_queries.page(connection, project, limit=1, delivery_id=wanted):
+            raise
         return wanted
 
 
@@ -60,7 +66,12 @@ async def read(call: Call) -> web.Response:
     def look(connection: sa.Connection) -> dict[str, Any]:
         row = run_queries.get(connection, call.project, run_id)
         steps = [step_item(step) for step in run_queries.steps(connection, run_id)]
-        return {**run_item(row), "steps": steps, "tasks": task_items(connection, store.of_run(connection, run_id))}
+        told = happenings(connection, [row["delivery_id"]] if row["delivery_id"] else [])
+        return {
+            **run_item(row, told),
+            "steps": steps,
+            "tasks": task_items(connection, store.of_run(connection, run_id)),
+        }
 
     return answer(await call.services.reader.read(look))
 
@@ -92,6 +103,8 @@ async def resume(call: Call) -> web.Response:
 
 
 async def _item(call: Call, run_id: str) -> dict[str, Any]:
-    return run_item(
-        await call.services.reader.read(lambda connection: run_queries.get(connection, call.project, run_id))
-    )
+    def look(connection: sa.Connection) -> dict[str, Any]:
+        row = run_queries.get(connection, call.project, run_id)
+        return run_item(row, happenings(connection, [row["delivery_id"]] if row["delivery_id"] else []))
+
+    return await call.services.reader.read(look)

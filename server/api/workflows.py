@@ -94,15 +94,15 @@ async def apply(call: Call) -> web.Response:
 
 
 async def validate(call: Call) -> web.Response:
-    """Every fault and warning of a document, without storing it."""
+    """Every fault and warning of a document, without storing it; also of connections that its steps name."""
     body = await call.document("document")
     if "document" not in body:
         raise RequestError("document is missing", hint="the workflow, as an object", path="document")
     try:
-        workflow = await call.services.workflows.parse(call.project, body["document"])
+        warnings = await call.services.workflows.check(call.project, body["document"])
     except DefinitionError as error:
         return answer({"valid": False, "faults": faults_shown(error.faults), "warnings": []})
-    return answer({"valid": True, "faults": [], "warnings": faults_shown(workflow.warnings)})
+    return answer({"valid": True, "faults": [], "warnings": faults_shown(warnings)})
 
 
 def _whole(saved: Saved) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from server.cli.commands import Adder, add_paging
+from server.cli.found import delivery_id
 from server.cli.output import plain, say, show, show_list, when
 from server.cli.reach import reached
 from server.cli.workflows import find_workflow
@@ -19,7 +20,7 @@ def add_commands(add: Adder) -> None:
     deliveries.add_argument("--status", choices=_STATUSES, help="only these")
     add_paging(deliveries)
     explain = add.command("explain", _explain, "say why a delivery did or did not start each loop")
-    explain.add_argument("delivery", metavar="DELIVERY", help="our id of it, or the sender's")
+    explain.add_argument("delivery", metavar="DELIVERY", help="our id of it or the sender's, or how either begins")
     explain.add_argument("loop", metavar="LOOP", nargs="?", help="only this loop, by id or name, enabled or not")
 
 
@@ -35,7 +36,7 @@ def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         when(item["received_at"]),
         item["source"],
-        item["event"],
+        item["what"],
         item["status"],
         item["runs"],
         item["reason"],
@@ -46,7 +47,7 @@ def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
 def _explain(args: argparse.Namespace) -> int:
     with reached(args) as client:
         workflow = None if args.loop is None else find_workflow(client, args.loop)["id"]
-        told = client.get("deliveries", args.delivery, "verdicts", workflow=workflow)
+        told = client.get("deliveries", delivery_id(client, args.delivery), "verdicts", workflow=workflow)
     show(args, told, lambda: _tell(told))
     return 0
 
@@ -55,7 +56,7 @@ def _tell(told: Mapping[str, Any]) -> None:
     delivery = told["delivery"]
     reason = f" ({plain(delivery['reason'])})" if delivery["reason"] else ""
     say(f"delivery  {delivery['id']}  (the sender's: {plain(delivery['key'])})")
-    say(f"what      {plain(delivery['event'])} from {delivery['source']}, received {when(delivery['received_at'])}")
+    say(f"what      {plain(delivery['what'])} from {delivery['source']}, received {when(delivery['received_at'])}")
     runs = f"{delivery['runs']} run{'' if delivery['runs'] == 1 else 's'}"
     say(f"status    {delivery['status']}{reason}, {runs} started")
     if told["note"]:

@@ -5,7 +5,6 @@ Text that came from outside is printed with its control characters escaped, so t
 
 import argparse
 import json
-import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from loops.errors import ConfigError, DefinitionError, Fault, LoopsError
+from server.terminal import plain, when
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+__all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "took", "when"]
+
 _NARROWEST = 60
 
 
@@ -60,19 +61,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], none: str) -
 def say(text: str = "") -> None:
     """A line for people."""
     print(text)
-
-
-def plain(value: object) -> str:
-    """A value as one line of text."""
-    text = "" if value is None else str(value)
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
-
-
-def when(instant: str | None) -> str:
-    """An instant of the API, in this machine's time zone."""
-    if instant is None:
-        return ""
-    return datetime.fromisoformat(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def took(begun: str | None, ended: str | None) -> str:

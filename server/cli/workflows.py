@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loops.errors import Conflict, DefinitionError, Fault, NotFound, RequestError
 from server.cli.commands import Adder, Run, add_paging
+from server.cli.found import run_id
 from server.cli.output import complain_of, plain, say, show, show_list, table, when
 from server.cli.reach import reached
 
@@ -156,7 +157,7 @@ def _export(args: argparse.Namespace) -> int:
 
     with reached(args) as client:
         if args.run is not None:
-            document: Any = client.get("runs", args.run, "export")
+            document: Any = client.get("runs", run_id(client, args.run), "export")
         elif args.workflow is not None:
             document = _document(find_workflow(client, args.workflow))
         else:
@@ -191,8 +192,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
-    trigger = (item["trigger"] or {}).get("type", "")
-    return item["name"], item["status"], item["version"], trigger, when(item["updated_at"]), item["id"]
+    return item["name"], item["status"], item["version"], item["starts_on"], when(item["updated_at"]), item["id"]
 
 
 def _changing(verb: str) -> Run:

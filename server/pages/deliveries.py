@@ -14,6 +14,7 @@ from loops.store import run_queries, task_queries
 from loops.store.task_queries import Spent
 from loops.threads import off_loop
 from server.explain import Told, explained
+from server.happening import happenings
 from server.pages.addresses import delivery_cursor, one_of, path_of, wanted_id
 from server.pages.inert import Shown, shown_body
 from server.pages.money import brief_cost
@@ -59,6 +60,7 @@ class _Rest:
     connection: str
     runs: Sequence[Mapping[str, Any]]
     whole: Delivery | None
+    what: str
 
 
 async def list_deliveries(visit: Visit) -> web.Response:
@@ -69,12 +71,13 @@ async def list_deliveries(visit: Visit) -> web.Response:
 
     def read(
         connection: sa.Connection,
-    ) -> tuple[list[Mapping[str, Any]], list[connections_store.ConnectionRow], Mapping[str, Spent]]:
+    ) -> tuple[list[Mapping[str, Any]], list[connections_store.ConnectionRow], Mapping[str, Spent], Mapping[str, str]]:
         rows = store.page(connection, project, limit=PAGE + 1, before=before, status=status)
         spent = task_queries.spent_by_deliveries(connection, [row["id"] for row in rows if row["runs"]])
-        return rows, connections_store.listed(connection, project), spent
+        told = happenings(connection, [row["id"] for row in rows])
+        return rows, connections_store.listed(connection, project), spent, told
 
-    rows, connections, spent = await visit.services.reader.read(read)
+    rows, connections, spent, whats = await visit.services.reader.read(read)
     older = path_of("deliveries", status=status, before=rows[PAGE - 1]["id"]) if len(rows) > PAGE else None
     return visit.show(
         "deliveries.html",
@@ -84,6 +87,7 @@ async def list_deliveries(visit: Visit) -> web.Response:
         is_first=before is None,
         older=older,
         connections=[one for one in connections if one.kind in visit.services.sources],
+        whats=whats,
         names={one.id: one.name for one in connections},
         costs={delivery: brief_cost(one) for delivery, one in spent.items()},
         public_url=visit.services.public_url(),
@@ -100,6 +104,7 @@ async def show_delivery(visit: Visit) -> web.Response:
     return visit.show(
         "delivery.html",
         row=row,
+        what=rest.what,
         connection=rest.connection,
         events=_events(explanation.verdicts, rest.runs),
         note=explanation.note,
@@ -115,6 +120,7 @@ def _rest(connection: sa.Connection, project: str, row: Mapping[str, Any]) -> _R
         connection="deleted" if sender is None or sender.project_id != project else sender.name,
         runs=run_queries.page(connection, project, limit=_MOST_RUNS, delivery_id=row["id"]),
         whole=store.load(connection, row["id"]),
+        what=happenings(connection, [row["id"]]).get(row["id"], row["name"]),
     )
 
 

@@ -3,8 +3,7 @@
 from decimal import Decimal
 
 from loops.store.task_queries import Spent
-
-UNKNOWN = "cost unknown: no price is set for this model"
+from server.cost_words import PART_UNKNOWN, UNKNOWN
 
 
 def money(dollars: float | Decimal) -> str:
@@ -26,7 +25,7 @@ def spent_words(spent: Spent) -> str:
     """What several tasks cost together, with what is not known of it."""
     if not spent.unknown:
         return money(spent.cost)
-    return f"{money(spent.cost)} and an unknown part: a model has no price" if spent.cost else UNKNOWN
+    return f"{money(spent.cost)} {PART_UNKNOWN}" if spent.cost else UNKNOWN
 
 
 def brief_cost(spent: Spent | None, stored: float = 0.0) -> str:

@@ -1,19 +1,22 @@
 """/outbox: what loops sent, or could not send; and sending one message again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.definition.inputs.base import connection_number
 from loops.errors import Conflict, NotFound
 from loops.store import connections as connections_store
 from loops.store import outbox as store
 from loops.store import run_queries
+from loops.store.connections import ConnectionRow
 from loops.store.outbox import OutboxRow
+from notify.compose import LARGEST
 from notify.enqueue import Outbox
-from notify.message import EmailTarget, Message
+from notify.message import CONNECTION_KIND, EmailTarget, Message
 from notify.outbox import ASKED_AGAIN, Status, rests
 from server.pages.addresses import one_of, outbox_cursor, path_of, wanted_id
 from server.pages.inert import Shown, shown_value
@@ -22,23 +25,35 @@ from server.pages.visit import Visit
 
 PAGE = 50
 STATUSES: tuple[str, ...] = get_args(Status)
-MOST_TEXT = 100_000
 KINDS: Mapping[str, str] = {"slack": "Slack", "email": "Email", "page": "This page"}
 
 
 @dataclass(frozen=True, slots=True)
 class MessageShown:
-    """A message on its page; `connection` and `loop` are names, the latter None where its run is no longer kept."""
+    """A message on its page; `connection` and `loop` are names, the latter None where its run is no longer kept.
+    `ways` are the connections of the project that it could leave over."""
 
     row: OutboxRow
     message: Message | None
     connection: str | None
     loop: str | None
+    ways: Sequence[ConnectionRow] = ()
 
     @property
     def to(self) -> str | None:
         """Where it goes, None once retention has removed that."""
         return None if self.message is None else self.message.target.addressee
+
+    @property
+    def way(self) -> int | None:
+        """The connection that it leaves over unless somebody chooses another; None where nobody can tell."""
+        ids = [one.id for one in self.ways]
+        return self.named if self.named in ids else ids[0] if len(ids) == 1 else None
+
+    @property
+    def named(self) -> int | None:
+        """The connection that it names, whether or not there is one."""
+        return None if self.message is None else self.message.target.connection_id
 
     @property
     def sender(self) -> str | None:
@@ -83,10 +98,11 @@ async def send_again(visit: Visit) -> web.Response:
     """POST /outbox/{id}/resend"""
     message_id = wanted_id(visit.request.match_info["id"], "message")
     outbox, project = Outbox(visit.services.clock), visit.who.project_id
+    over = connection_number((await visit.request.post()).get("connection"))
     try:
-        await visit.services.writer.run(lambda connection: outbox.send_again(connection, project, message_id))
+        await visit.services.writer.run(lambda connection: outbox.send_again(connection, project, message_id, over))
     except Conflict as error:
-        return await _page(visit, status=409, alert=error.message)
+        return await _page(visit, status=409, alert=f"{error.message}. {error.hint}" if error.hint else error.message)
     return see_other(path_of("outbox", message_id))
 
 
@@ -103,7 +119,8 @@ async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Respons
         subject="" if message is None else message.subject,
         parts=[] if message is None else _parts(message),
         is_open=is_open,
-        can_send=row.status in ASKED_AGAIN and message is not None and visit.may("editor"),
+        can_send=row.status in ASKED_AGAIN and bool(shown.ways) and message is not None and visit.may("editor"),
+        kinds=KINDS,
         alert=alert,
     )
 
@@ -121,7 +138,9 @@ def _read(connection: sa.Connection, project: str, message_id: str) -> MessageSh
         except NotFound:
             loop = None
     name = used.name if used is not None and used.project_id == project else None
-    return MessageShown(row, _message(row), name, loop)
+    kind = CONNECTION_KIND.get(row.kind)
+    ways = connections_store.listed(connection, project, kind) if kind else ()
+    return MessageShown(row, _message(row), name, loop, ways)
 
 
 def _message(row: OutboxRow) -> Message | None:
@@ -133,7 +152,7 @@ def _parts(message: Message) -> list[tuple[str, Shown]]:
     parts: list[tuple[str, Shown]] = []
     for name, text in (("Text", message.text), ("HTML", message.html)):
         if text:
-            parts.append((name, shown_value(text, MOST_TEXT)))
+            parts.append((name, shown_value(text, LARGEST)))
     if message.blocks:
-        parts.append(("Blocks", shown_value(list(message.blocks), MOST_TEXT)))
+        parts.append(("Blocks", shown_value(list(message.blocks), LARGEST)))
     return parts

@@ -10,6 +10,7 @@ import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
+from server.cost_words import NO_PRICE
 from server.pages import assets, words
 from server.pages.addresses import path_of
 from server.pages.inert import visible
@@ -58,7 +59,7 @@ def _templates() -> jinja2.Environment:
         "sentence": words.sentence,
         "count": "{:,}".format,
     }
-    templates.globals |= {"path_of": path_of, "asset": assets.address}
+    templates.globals |= {"path_of": path_of, "no_price": NO_PRICE, "asset": assets.address}
     return templates
 
 

@@ -16,6 +16,8 @@ from loops.store import tasks as task_store
 from loops.store import workflows as workflows_store
 from loops.store.outbox import OutboxRow
 from loops.store.task_queries import NOTHING, Spent
+from server.cost_words import with_source
+from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import spent_words
@@ -27,13 +29,14 @@ MOST_RESULT = 20_000
 MOST_LOG = 64_000
 # Tasks and messages wake their run themselves, once they have ended.
 _NOT_RESUMED = frozenset({"task", "message"})
+_UNSENT = frozenset({"shown", "retry", "refused", "uncertain"})
 _SEEN = re.compile(r"([0-9a-f]{1,40})\.([0-9]{1,3})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class StepShown:
     """A step on the page of its run. `hidden_lines` is how many lines of its log are left out, `note` says why it did
-    nothing where that is so."""
+    nothing where that is so. `messages` are those of it that did not leave, or have not yet."""
 
     id: str
     name: str
@@ -47,6 +50,7 @@ class StepShown:
     error: Mapping[str, Any] | None
     note: str = ""
     tasks: tuple[TaskShown, ...] = ()
+    messages: tuple[OutboxRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class _Read:
     steps: Sequence[StepShown]
     spent: Spent | None
     messages: Sequence[OutboxRow]
+    what: str
 
 
 async def show_run(visit: Visit) -> web.Response:
@@ -97,11 +102,12 @@ async def run_page(
         template,
         status,
         run=run,
+        what=read.what,
         steps=read.steps,
         messages=read.messages,
         variables=_value(run["state"].get("variables")),
         took=run_took(run, now),
-        spent=_spent_words(read.spent, run["cost"]),
+        spent=_spent_words(read.spent, run["cost"], [task.model for task in tasks]),
         is_open=is_open,
         live=path_of("runs", run_id, "live", after=",".join(f"{task.id}.{task.settled}" for task in tasks) or None),
         news=_news(run, tasks),
@@ -112,10 +118,10 @@ async def run_page(
     )
 
 
-def _spent_words(spent: Spent | None, stored: float) -> str:
+def _spent_words(spent: Spent | None, stored: float, models: Sequence[str]) -> str:
     """What the run cost; nothing for one that never asked for a task."""
     if spent is not None:
-        return spent_words(spent)
+        return with_source(spent_words(spent), models, spent.known)
     return spent_words(Spent(cost=stored)) if stored else ""
 
 
@@ -137,8 +143,17 @@ def _read(connection: sa.Connection, project: str, run_id: str, now: datetime, s
     # Steps are kept for a shorter time than some of what they did.
     known = {step.id for step in steps}
     steps += [_bare(name, name, "", tasks[name][0].status) for name in tasks if name not in known]
-    steps = [replace(step, tasks=tuple(tasks.get(step.id, ()))) for step in steps]
-    return _Read(run, steps, _sum(tasks), outbox.listed(connection, project, run_id=run_id))
+    messages = outbox.listed(connection, project, run_id=run_id)
+    steps = [
+        replace(
+            step,
+            tasks=tuple(tasks.get(step.id, ())),
+            messages=tuple(one for one in messages if one.step_id == step.id and one.status in _UNSENT),
+        )
+        for step in steps
+    ]
+    told = happenings(connection, [run["delivery_id"]] if run["delivery_id"] else [])
+    return _Read(run, steps, _sum(tasks), messages, run_happening(run, told))
 
 
 def _tasks(

@@ -9,6 +9,7 @@ from aiohttp import web
 from loops.errors import Conflict
 from loops.store import run_queries, task_queries
 from loops.store.task_queries import Spent
+from server.happening import happenings, run_happening
 from server.pages.addresses import one_of, path_of, run_cursor, run_cursor_text, wanted_id
 from server.pages.money import brief_cost
 from server.pages.rendering import see_other
@@ -26,7 +27,7 @@ async def list_runs(visit: Visit) -> web.Response:
     before = run_cursor(query.get("before"))
     narrowed = {name: wanted_id(query[name], name) for name in ("workflow", "delivery") if query.get(name)}
 
-    def read(connection: sa.Connection) -> tuple[list[Mapping[str, Any]], Mapping[str, Spent]]:
+    def read(connection: sa.Connection) -> tuple[list[Mapping[str, Any]], Mapping[str, Spent], Mapping[str, str]]:
         found = run_queries.page(
             connection,
             project,
@@ -36,9 +37,10 @@ async def list_runs(visit: Visit) -> web.Response:
             workflow_id=narrowed.get("workflow"),
             delivery_id=narrowed.get("delivery"),
         )
-        return found, task_queries.spent_by_runs(connection, [row["id"] for row in found])
+        told = happenings(connection, [row["delivery_id"] for row in found if row["delivery_id"]])
+        return found, task_queries.spent_by_runs(connection, [row["id"] for row in found]), told
 
-    rows, spent = await visit.services.reader.read(read)
+    rows, spent, told = await visit.services.reader.read(read)
     older = None
     if len(rows) > PAGE:
         last = run_cursor_text(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
@@ -51,6 +53,7 @@ async def list_runs(visit: Visit) -> web.Response:
         narrowed=narrowed,
         is_first=before is None,
         older=older,
+        whats={row["id"]: run_happening(row, told) for row in rows},
         durations={row["id"]: run_took(row, visit.services.clock.now()) for row in rows},
         costs={row["id"]: brief_cost(spent.get(row["id"]), row["cost"]) for row in rows},
     )

@@ -10,6 +10,7 @@ from loops.agent.transcript import Call, CallResult, Round, Usage
 from loops.event import JsonValue
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
+from server.cost_words import with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import cost_words, money
 from server.pages.words import span_words, took
@@ -129,9 +130,7 @@ class TaskShown:
 
 
 def model_words(model: str) -> str:
-    """What a model is called. A scripted one is called that, whatever its script is."""
-    if model.partition(":")[0] == "scripted":
-        return "scripted"
+    """What a model is called."""
     return model or "the model of this service"
 
 
@@ -192,7 +191,7 @@ def shown_task(
         tail=_tail(row),
         took=took(row.started_at, row.finished_at or now),
         spent=whole,
-        cost=cost_words(whole.known),
+        cost=with_source(cost_words(whole.known), [row.model], whole.known),
         round_count=len(cards),
         rounds=cards,
         told=None if request is None else _told(request),

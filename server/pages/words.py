@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from loops.event import JsonValue
-from loops.filters.operators import OPERATORS, each, shown
+from loops.filters.operators import shown
+from server.trigger_words import wanted_words
 
 _STAGES = {
     "start": "started a run",
@@ -23,8 +23,6 @@ _STAGES = {
     "overlap": "a run is open already",
     "error": "failed",
 }
-_SOURCES = {"$github_event_received": "GitHub", "$slack_message_received": "Slack"}
-_STARTS = {"schedule": "On a schedule", "manual": "By hand", "webhook": "A request to its own URL"}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -87,73 +85,3 @@ def compared(stored: Mapping[str, Any]) -> Compared:
         found=f"filter error: {error}" if error else found,
         passed=stored.get("passed") is True,
     )
-
-
-def wanted_words(operator: str, expected: JsonValue) -> str:
-    """What a property filter asks for."""
-    known = OPERATORS.get(operator)
-    return known.wanted(expected) if known else f"{operator} {shown(expected)}"
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerWords:
-    """What starts a workflow: its kind, and each thing that must be true of the event."""
-
-    kind: str
-    conditions: tuple[tuple[str, str], ...] = ()
-
-
-def trigger_words(definition: Mapping[str, Any]) -> TriggerWords:
-    """The trigger of a stored definition, which has passed every check but may be of another release."""
-    actions = _mappings(definition.get("actions"))
-    config = next((action.get("config") for action in actions if action.get("type") == "trigger"), None)
-    if not isinstance(config, Mapping):
-        return TriggerWords("No trigger")
-    kind = str(config.get("type"))
-    if kind in _STARTS:
-        return TriggerWords(_STARTS[kind])
-    filters = config.get("filters")
-    return _event_words(filters) if isinstance(filters, Mapping) else TriggerWords("Any event")
-
-
-def _event_words(filters: Mapping[str, Any]) -> TriggerWords:
-    events, actions = _mappings(filters.get("events")), _mappings(filters.get("actions"))
-    names = [_SOURCES.get(str(event.get("id")), str(event.get("id"))) for event in events if event.get("id")]
-    names += [f"the action {action.get('name') or action.get('id')}" for action in actions]
-    common = filters.get("properties")
-    properties = _mappings([common] if isinstance(common, Mapping) else common)
-    for wanted in (*events, *actions):
-        own = wanted.get("properties")
-        properties += _mappings([own] if isinstance(own, Mapping) else own)
-    kind = " or ".join(names) or "Any event"
-    types = [one for one in properties if _names_types(one)]
-    if len(types) == 1:
-        kind = f"{kind}: {' or '.join(str(value) for value in each(types[0].get('value')))}"
-        properties.remove(types[0])
-    conditions = [_condition_words(one) for one in properties]
-    if filters.get("filter_test_accounts") is True:
-        conditions.append(("test accounts", "left out"))
-    return TriggerWords(kind, tuple(conditions))
-
-
-def _condition_words(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """A property filter or a group of them: what is asked, and what is wanted."""
-    if "values" in entry:
-        inner = "; ".join(" ".join(_condition_words(one)) for one in _mappings(entry["values"]))
-        return "one of" if entry.get("type") == "OR" else "all of", f"({inner})"
-    key, kind = str(entry.get("key")), entry.get("type")
-    if kind == "hogql":
-        return key, "true"
-    if kind in ("person", "element"):
-        key = f"{kind}.{key}"
-    elif kind == "group":
-        key = f"group_{entry.get('group_type_index')}.{key}"
-    return key, wanted_words(str(entry.get("operator") or "exact"), entry.get("value"))
-
-
-def _names_types(filtered: Mapping[str, Any]) -> bool:
-    return filtered.get("key") == "event_type" and filtered.get("operator") in {None, "exact"}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

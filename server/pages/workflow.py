@@ -16,13 +16,14 @@ from loops.store.task_queries import Spent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from loops.workflows import shown
+from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import brief_cost, spent_words
 from server.pages.run import run_took
 from server.pages.visit import Visit
-from server.pages.words import trigger_words
 from server.quotas import QuotaUse, limits_of, workflow_use
+from server.trigger_words import trigger_words
 
 COST_DAYS = 30
 _LAST_RUNS = 10
@@ -35,6 +36,7 @@ class _Read:
 
     row: WorkflowRow
     runs: list[Mapping[str, Any]]
+    told: Mapping[str, str]
     costs: Mapping[str, Spent]
     quota: QuotaUse
     running: int
@@ -55,6 +57,7 @@ async def show_workflow(visit: Visit) -> web.Response:
         trigger=trigger_words(row.definition),
         fault=broken[row.id].reason if row.id in broken else "",
         rows=read.runs,
+        whats={run["id"]: run_happening(run, read.told) for run in read.runs},
         durations={run["id"]: run_took(run, now) for run in read.runs},
         costs={run["id"]: brief_cost(read.costs.get(run["id"]), run["cost"]) for run in read.runs},
         quota=read.quota,
@@ -75,6 +78,7 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
     return _Read(
         row=row,
         runs=runs,
+        told=happenings(connection, [run["delivery_id"] for run in runs if run["delivery_id"]]),
         costs=task_queries.spent_by_runs(connection, [run["id"] for run in runs]),
         quota=workflow_use(connection, project, workflow_id, limits_of(visit.services.settings), now),
         running=task_queries.under_way(connection, project).get(workflow_id, 0),

@@ -10,7 +10,7 @@ from loops.store.workflows import WorkflowRow
 from server.pages.addresses import path_of, wanted_id
 from server.pages.rendering import see_other
 from server.pages.visit import Visit
-from server.pages.words import TriggerWords, trigger_words
+from server.trigger_words import TriggerWords, trigger_words
 
 MOST = 500
 

@@ -26,7 +26,7 @@ from loops.runs.settling import Settled
 from loops.runs.state import Finish, Park, Wait
 from loops.runs.step import Step, StepContext, StepOutcome
 from notify import outbox
-from notify.message import Message, Notifier, Notifiers, Outgoing, Settlement, Target, Unconnected
+from notify.message import Message, Notifier, Notifiers, Outgoing, Refused, Settlement, Target, Unconnected
 from server.app import Role, Service, Wiring
 from tests.integration.running import Told, settings_for
 from triggers.dispatch import BatchOutcome
@@ -185,8 +185,8 @@ class FusedNotifier:
         self._inner = inner
         self._fuse = fuse
 
-    def parts(self, message: Message) -> int:
-        return self._inner.parts(message)
+    async def parts(self, message: Message) -> int | Refused:
+        return await self._inner.parts(message)
 
     async def send(self, outgoing: Outgoing) -> notify.message.Outcome:
         self._fuse.pass_by("send:before")

@@ -35,6 +35,8 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
 @pytest_asyncio.fixture(loop_scope="module")
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as site:
+        # What TO_SLACK and TO_ADA name.
+        assert [await site.connection("team", kind=kind) for kind in ("slack", "smtp")] == [1, 2]
         yield site
 
 
@@ -115,6 +117,37 @@ async def test_every_word_of_the_outbox_stands_out_from_its_ground(page: Page, s
         if await page.evaluate("document.querySelector('#confirm-send') !== null"):
             await page.click("#confirm-send summary")
         assert await page.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("path", ["/deliveries", "/runs", "/outbox", "/workflows"])
+async def test_a_list_is_read_on_a_small_screen_without_scrolling_sideways(page: Page, site: Site, path: str) -> None:
+    workflow = await site.workflow()
+    reason = "no loop listens for what was told of " + "a/very-long-name" * 9
+    delivery = await site.delivery(await site.connection(), settled=("ignored", reason, 1))
+    await site.run(workflow, delivery_id=delivery)
+    await put(site, "refused", Message(SlackTarget(1, "C0123456789" * 9), "k", "text"))
+    await page.send("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=True)
+    await sign_in(page, site, path)
+    assert await page.evaluate("[...document.querySelectorAll('tbody tr')].length") == 1
+    hidden = "[...document.querySelectorAll('.table')].filter(one => one.scrollWidth > one.clientWidth).length"
+    assert await page.evaluate(hidden) == 0
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert await page.evaluate("document.querySelector('tbody .status').getBoundingClientRect().right") <= 400
+
+
+async def test_what_was_compared_is_whole_on_a_small_screen(page: Page, site: Site) -> None:
+    workflow = await site.workflow()
+    actual = "an-organisation-with-a-long-name/" + "and-a-repository-too" * 5
+    one = {"key": "repository", "operator": "exact", "expected": ["acme/widgets"], "actual": actual, "passed": False}
+    verdict = {"workflow": workflow.id, "version": 1, "stage": "filters", "passed": False, "reason": "why"}
+    delivery = await site.delivery(await site.connection())
+    await site.event(delivery, [{**verdict, "compared": [one]}])
+    await page.send("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=True)
+    await sign_in(page, site, f"/deliveries/{delivery}")
+    box = "document.querySelector('.compared td[data-label=Found] bdi').getBoundingClientRect()"
+    assert await page.evaluate(f"{box}.right") <= 400
+    assert await page.evaluate("document.querySelector('.compared').closest('.table').scrollWidth") <= 400
+    assert actual in await page.text()
 
 
 async def test_the_outbox_is_no_wider_than_a_small_screen(page: Page, site: Site) -> None:

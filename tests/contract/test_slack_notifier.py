@@ -40,7 +40,9 @@ def outgoing(
 
 async def send_all(notifier: SlackNotifier, text: str, target: SlackTarget | None = None) -> tuple[str, ...]:
     refs: tuple[str, ...] = ()
-    for _part in range(notifier.parts(outgoing(text).message)):
+    parts = await notifier.parts(outgoing(text).message)
+    assert isinstance(parts, int)
+    for _part in range(parts):
         outcome = await notifier.send(outgoing(text, target, refs))
         assert isinstance(outcome, Sent)
         refs = (*refs, outcome.ref)

@@ -126,11 +126,11 @@ class Site:
         values = {"id": name, "name": name, "time_zone": "UTC", "created_at": NOW}
         await self.services.writer.run(lambda connection: connection.execute(projects.insert().values(**values)))
 
-    async def connection(self, name: str = "acme", project: str = DEFAULT_PROJECT) -> int:
-        """A GitHub connection; its id."""
+    async def connection(self, name: str = "acme", project: str = DEFAULT_PROJECT, kind: str = "github") -> int:
+        """A connection without settings; its id."""
         return await self.services.writer.run(
             lambda connection: connections.insert(
-                connection, project_id=project, kind="github", name=name, config={}, secrets="", now=NOW
+                connection, project_id=project, kind=kind, name=name, config={}, secrets="", now=NOW
             )
         )
 

@@ -293,8 +293,28 @@ async def test_runs_are_filtered_by_status_workflow_and_either_id_of_a_delivery(
     delivery = await api.get(f"deliveries/{run['delivery']}")
     for query in ({"status": "completed"}, {"workflow": run["workflow"]}, {"delivery": delivery["key"]}):
         assert (await api.get("runs", **query))["items"] == [run]
-    for query in ({"status": "failed"}, {"workflow": "another"}, {"delivery": "another"}):
+    for query in ({"status": "failed"}, {"workflow": "another"}, {"prefix": run["id"][:8] + "zz"}):
         assert (await api.get("runs", **query))["items"] == []
+    assert run["what"].startswith("issues opened #")
+    assert (await api.get("runs", prefix=run["id"][:8]))["items"] == [run]
+    assert (await api.get("runs", delivery=delivery["id"], status="failed"))["items"] == []
+    assert [one["id"] for one in (await api.get("deliveries", prefix=delivery["key"][:12]))["items"]] == [
+        delivery["id"]
+    ]
+    status, told = await api.call("GET", "runs", delivery="another")
+    assert (status, "there is no delivery 'another'" in told["error"]["message"]) == (404, True)
+    for path in ("runs", "deliveries"):
+        status, told = await api.call("GET", path, prefix="abc")
+        assert (status, told["error"]["path"]) == (400, "prefix")
+
+
+async def test_runs_are_found_by_a_delivery_that_is_no_longer_kept(api: Api) -> None:
+    run = await started(api)
+    gone = deliveries.delete().where(deliveries.c.id == run["delivery"])
+    await api.service.services.writer.run(lambda connection: connection.execute(gone))
+    (found,) = (await api.get("runs", delivery=run["delivery"]))["items"]
+    assert (found["id"], found["what"]) == (run["id"], "GitHub")
+    assert (await api.get("runs", delivery=run["delivery"], status="failed"))["items"] == []
 
 
 async def test_a_waiting_run_says_what_it_waits_for_and_can_be_cancelled_once(api: Api) -> None:

@@ -244,6 +244,12 @@ def test_a_delivery_can_be_followed_to_its_verdicts_and_its_run(cli: Cli, served
     assert f"  started run {run['id']}\n" in cli.done("explain", ours, "waits")
     assert "started run" not in shown
     assert cli.json("runs", "--delivery", senders, "--status", "waiting")["items"] == [run]
+    assert cli.json("explain", senders[:20])["delivery"]["id"] == ours
+    assert "issues opened #" in cli.done("runs", "--delivery", ours)
+    assert "issues opened #" in cli.done("deliveries", "--limit", "1")
+    assert "GitHub: issues opened" in cli.done("workflows", "list")
+    short = run["id"][:18]
+    assert cli.json("run-show", short)["id"] == run["id"]
     assert "waits for timer until" in cli.done("run-show", run["id"])
     assert cli.json("resume", run["id"], "--payload", '{"by": "ada"}')["id"] == run["id"]
     until(cli, ["run-show", run["id"]], lambda found: found["status"] == "completed")
@@ -338,6 +344,9 @@ def test_wrong_usage_ends_with_2_and_says_how_it_is_used(alone: Cli, arguments: 
     ("arguments", "words"),
     [
         (["run-show", "none"], ["error: there is no run 'none'"]),
+        (["run-show", "nothing-begins-so"], ["error: there is no run 'nothing-begins-so'"]),
+        (["cancel", "nothing-begins-so"], ["error: there is no run 'nothing-begins-so'"]),
+        (["runs", "--delivery", "nope"], ["error: there is no delivery 'nope'", "hint: give our id or the sender's"]),
         (["explain", "none"], ["error: there is no delivery 'none'", "hint: give our id or the sender's"]),
         (["token", "revoke", "none"], ["error: there is no token 'none'"]),
         (["integrations", "delete", "none"], ["error: 'none' is not the id"]),

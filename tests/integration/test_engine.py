@@ -260,7 +260,7 @@ async def test_without_a_slack_connection_the_message_is_shown_on_the_page_and_t
     row, _exit = await service.steps(run_id)
     (message,) = await service.read(lambda connection: outbox.listed(connection, "default", run_id=run_id))
     assert (row["result"]["status"], message.status) == ("shown", "shown")
-    assert message.reason == "this project has no Slack connection, so it is shown here alone"
+    assert message.reason == "this project has no Slack connection"
 
 
 async def test_variables_that_do_not_fit_fail_the_step_that_would_set_them(service):

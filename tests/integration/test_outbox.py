@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from alembic import command
 
 from loops.errors import Conflict, NotFound, StoreBusy, StoreError
+from loops.store import connections
 from loops.store import outbox as store
 from loops.store.database import Database, _config, engine_for, migrate, open_database
 from loops.store.outbox import OutboxRow
@@ -69,7 +70,7 @@ class Service:
         self.found: list[Settlement] = []
         self._parts = parts
 
-    def parts(self, message: Message) -> int:
+    async def parts(self, message: Message) -> int | Refused:
         return self._parts
 
     async def send(self, outgoing: Outgoing) -> Outcome:
@@ -222,6 +223,11 @@ async def test_what_is_refused_is_over_and_a_person_may_ask_again(desk):
     assert (row.status, row.code, row.reason, row.mend) == ("refused", "is_archived", "it is archived", "unarchive it")
     with pytest.raises(NotFound):
         await desk.write(lambda connection: desk.outbox.send_again(connection, "other", stored.id))
+    await desk.write(
+        lambda connection: connections.insert(
+            connection, project_id="default", kind="slack", name="team", config={}, secrets="", now=desk.clock.now()
+        )
+    )
     await desk.write(lambda connection: desk.outbox.send_again(connection, "default", stored.id))
     await sender.drain()
     assert await desk.status() == "sent"
@@ -457,6 +463,90 @@ async def test_a_fault_in_a_notifier_is_no_second_message(desk, caplog):
     await sender.drain()
     assert await desk.status() == "uncertain"
     assert len(service.got) == 1
+
+
+async def test_a_message_that_cannot_be_rendered_is_refused_and_told(desk):
+    class Tripped(Service):
+        async def parts(self, message: Message) -> int | Refused:
+            return Refused("message.unrenderable", "it cannot be rendered", "shorten it")
+
+    service = Tripped()
+    await desk.put()
+    sender = desk.sender(Connections(c1=service))
+    await sender.drain()
+    row = await desk.row()
+    assert (row.status, row.code, row.mend, row.due_at) == ("refused", "message.unrenderable", "shorten it", None)
+    assert desk.rested == desk.told == [("k", "refused")]
+    assert service.got == []
+
+
+@pytest.mark.parametrize("status", ["pending", "sending", "uncertain"])
+async def test_a_stored_message_that_cannot_be_read_is_refused_and_told(desk, status: str):
+    await desk.put()
+    broken = {"message": {"text": "no target"}, "status": status, "began_at": NOW}
+    await desk.write(lambda connection: connection.execute(outbox.update().values(**broken)))
+    await desk.sender(Connections(c1=Service())).drain()
+    row = await desk.row()
+    assert (row.status, row.code, row.due_at) == ("refused", "message.unrenderable", None)
+    assert desk.told == [("k", "refused")]
+
+
+async def test_an_uncertain_message_is_not_looked_for_for_ever_when_looking_fails(desk, caplog):
+    class Blind(Service):
+        looks = 0
+
+        async def settle(self, outgoing: Outgoing) -> Settlement:
+            self.looks += 1
+            raise KeyError("messages")
+
+        async def parts(self, message: Message) -> int | Refused:
+            return Refused("message.unrenderable", "it cannot be rendered")
+
+    service = Blind()
+    await desk.put()
+    await desk.write(lambda c: c.execute(outbox.update().values(status="uncertain", began_at=NOW, parts=1)))
+    sender = desk.sender(Connections(c1=service))
+    for _look in range(8):
+        await sender.drain()
+        desk.clock.time += 60 * MINUTE
+    row = await desk.row()
+    assert (row.status, row.due_at) == ("uncertain", None)
+    assert "KeyError" in row.mend
+    assert service.looks == 7
+    assert "looking for a message failed" in caplog.text
+    assert desk.told == [("k", "uncertain")]
+
+
+@pytest.mark.parametrize("status", ["pending", "uncertain"])
+async def test_a_connection_of_which_nothing_can_be_made_is_not_tried_for_ever(desk, status: str):
+    class Broken(Connections):
+        async def of(self, target: Target, project_id: str) -> Notifier | Unconnected:
+            raise KeyError("host")
+
+    await desk.put()
+    await desk.write(lambda c: c.execute(outbox.update().values(status=status, began_at=NOW, attempts=17)))
+    sender = desk.sender(Broken())
+    for _try in range(10):
+        await sender.drain()
+        desk.clock.time += 60 * MINUTE
+    row = await desk.row()
+    assert (row.status, row.due_at) == ("refused" if status == "pending" else "uncertain", None)
+    assert "KeyError" in row.reason + row.mend
+    assert len(desk.told) == 1
+
+
+async def test_an_uncertain_message_whose_connection_cannot_be_opened_rests_in_the_end(desk):
+    connections = Connections(c1=Service())
+    connections.fails = [StoreError("a stored secret cannot be decrypted")] * 20
+    await desk.put()
+    await desk.write(lambda c: c.execute(outbox.update().values(status="uncertain", began_at=NOW)))
+    sender = desk.sender(connections)
+    for _try in range(10):
+        await sender.drain()
+        desk.clock.time += 60 * MINUTE
+    row = await desk.row()
+    assert (row.status, row.due_at) == ("uncertain", None)
+    assert "cannot be decrypted" in row.mend
 
 
 async def test_a_connection_that_cannot_be_opened_now_is_for_later(desk):

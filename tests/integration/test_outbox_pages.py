@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loops.store import outbox, retention
+from loops.store import connections, outbox, retention
+from loops.store.runs import StepRow
 from notify.message import Address, EmailTarget, Message, SlackTarget
 from notify.outbox import ASKED_AGAIN
 from server.auth import Role
@@ -21,6 +22,8 @@ STATUSES = ("pending", "sending", "sent", "refused", "retry", "uncertain", "show
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with open_site(tmp_path) as site:
+        # What TO_SLACK and TO_ADA name.
+        assert [await site.connection("team", kind=kind) for kind in ("slack", "smtp")] == [1, 2]
         yield site
 
 
@@ -36,10 +39,12 @@ class Api:
         self.site = site
         self.token = token
 
-    async def call(self, method: str, path: str, project: str = "default", **query: str) -> tuple[int, Any]:
+    async def call(
+        self, method: str, path: str, project: str = "default", body: Any = None, **query: str
+    ) -> tuple[int, Any]:
         target = f"/api/projects/{project}/notifications{path}"
         headers = {"Authorization": f"Bearer {self.token}"}
-        async with self.site.client.request(method, target, headers=headers, params=query) as answer:
+        async with self.site.client.request(method, target, headers=headers, params=query, json=body) as answer:
             return answer.status, await answer.json()
 
     async def get(self, path: str = "", **query: str) -> Any:
@@ -153,7 +158,64 @@ async def test_a_message_whose_text_is_no_longer_kept_says_so_and_is_not_sent_ag
     assert "a message" in (await read(site, "/outbox")).text
 
 
+@pytest.mark.parametrize("named", [None, 77, 2])
+async def test_a_message_of_no_connection_leaves_over_the_one_there_is(site: Site, api: Api, named: int | None) -> None:
+    said = Message(SlackTarget(named, "C1"), "k", "text")
+    message_id = await put(site, "shown", message=said)
+    code, told = await api.call("POST", f"/{message_id}/resend")
+    assert (code, told["status"], told["connection"]) == (200, "pending", "1")
+    assert (await api.get(f"/{message_id}"))["message"]["target"]["connection_id"] == 1
+
+
+async def test_where_several_would_do_one_has_to_be_chosen(site: Site, api: Api) -> None:
+    other = await site.connection("sales", kind="slack")
+    said = Message(SlackTarget(77, "C1"), "k", "text")
+    message_id = await put(site, "refused", message=said, parts=2, refs=("1.1",))
+    code, told = await api.call("POST", f"/{message_id}/resend")
+    assert (code, told["error"]["message"]) == (409, "the message cannot be sent: this project has no connection 77")
+    assert f"Slack connections of this project: 1 (team), {other} (sales)" in told["error"]["hint"]
+    code, told = await api.call("POST", f"/{message_id}/resend", body={"connection": 2})
+    assert (code, "is of kind smtp, not slack" in told["error"]["message"]) == (409, True)
+    code, told = await api.call("POST", f"/{message_id}/resend", body={"connection": "x"})
+    assert (code, told["error"]["path"]) == (400, "connection")
+    assert await status_of(site, message_id) == "refused"
+    code, told = await api.call("POST", f"/{message_id}/resend", body={"connection": str(other)})
+    assert (code, told["status"], told["connection"]) == (200, "pending", str(other))
+    assert (told["refs"], told["parts"]) == ([], 0)
+
+
+async def test_what_is_there_in_part_goes_on_over_its_own_connection(site: Site, api: Api) -> None:
+    message_id = await put(site, "refused", parts=2, refs=("1.1",))
+    _code, told = await api.call("POST", f"/{message_id}/resend")
+    assert (told["refs"], told["parts"], told["connection"]) == (["1.1"], 2, "1")
+
+
+async def test_without_any_connection_of_the_kind_nothing_is_sent_again(site: Site, api: Api) -> None:
+    await site.services.writer.run(lambda connection: connections.delete(connection, "default", 1))
+    message_id = await put(site, "shown")
+    code, told = await api.call("POST", f"/{message_id}/resend")
+    assert (code, "loops integrations create slack" in told["error"]["hint"]) == (409, True)
+    await site.sign_in(name="bo")
+    assert "Send again" not in (await read(site, f"/outbox/{message_id}")).text
+
+
 # The page
+
+
+async def test_the_page_offers_the_connections_that_would_do(site: Site) -> None:
+    await site.sign_in()
+    message_id = await put(site, "shown", message=Message(SlackTarget(77, "C1"), "k", "text"))
+    page = await read(site, f"/outbox/{message_id}")
+    assert "It goes over team, the connection of this kind that there is" in page.text
+    assert page.all("select") == []
+    other = await site.connection("sales", kind="slack")
+    page = await read(site, f"/outbox/{message_id}")
+    assert [one["value"] for one in page.all("option")] == ["", "1", str(other)]
+    refused = await site.post(f"/outbox/{message_id}/resend", {"connection": ""})
+    assert refused.status == 409
+    assert "Slack connections of this project: 1 (team)" in Seen(refused.text).text
+    assert (await site.post(f"/outbox/{message_id}/resend", {"connection": str(other)})).status == 303
+    assert "Connection sales" in (await read(site, f"/outbox/{message_id}")).text
 
 
 async def test_a_message_that_no_connection_takes_is_shown_with_its_reason_and_its_mend(site: Site) -> None:
@@ -263,3 +325,29 @@ async def test_the_page_of_a_run_leads_to_its_messages(site: Site) -> None:
     page = await read(site, f"/runs/{run_id}")
     assert f"/outbox/{message_id}" in page.links()
     assert "slack pending" in page.text
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("shown", "Its message was shown here alone: why it did. See the message"),
+        ("retry", "Its message is not sent yet, the next attempt is at"),
+        ("refused", "Its message was refused: why it did."),
+        ("uncertain", "Whether its message arrived is not known: why it did."),
+        ("sent", None),
+    ],
+)
+async def test_a_step_says_in_words_what_kept_its_message(site: Site, status: str, words: str | None) -> None:
+    run_id = await site.run(await site.workflow())
+    step = StepRow(
+        step_id="log", type="function", name="Notify", position=0, status="completed",
+        result=None, error=None, log=(), started_at=NOW, finished_at=NOW,
+    )  # fmt: skip
+    await site.act(run_id, step)
+    now = site.clock.now()
+    message_id = await stored(site.services.writer, now, status, run_id=run_id, step_id="log", reason="why it did")
+    await site.sign_in()
+    page = await read(site, f"/runs/{run_id}")
+    assert (words or "Notify function completed") in page.text
+    assert ("See the message" in page.text) == (words is not None)
+    assert f"/outbox/{message_id}" in page.links()

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from loops.errors import Conflict, NotFound
 from loops.ports import Messages, Origin, Posted
+from loops.store import connections, run_requests, runs
 from loops.store import outbox as store
-from loops.store import run_requests, runs
 from loops.store.database import engine_for, open_database
 from loops.store.outbox import OutboxRow
 from loops.store.run_requests import CancelRequest
@@ -21,7 +21,7 @@ from loops.store.tables import outbox, projects
 from loops.store.tables import runs as runs_table
 from notify.enqueue import Outbox
 from tests.doubles.slack import TOKEN, SlackDouble, limited, says, slack
-from tests.integration.office import PROJECT, SLACK_INPUTS, Office, slack_loop
+from tests.integration.office import PROJECT, SLACK_INPUTS, Office, email_loop, slack_loop
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_text_that_no_database_takes_is_stored_all_the_same(office, text: 
 
 # Without a connection
 
-NONE_AT_ALL = "this project has no Slack connection, so it is shown here alone"
+NONE_AT_ALL = "this project has no Slack connection"
 
 
 async def test_without_a_connection_the_message_is_shown_and_its_run_goes_on(office):
@@ -212,11 +212,15 @@ async def test_without_a_connection_the_message_is_shown_and_its_run_goes_on(off
 
 @pytest.mark.parametrize("given", [2**31, 2**63 - 1])
 async def test_an_id_that_no_connection_can_have_is_that_of_none(office, given: int):
-    await office.connect("slack", {}, bot_token=TOKEN)
+    there = await office.connect("slack", {}, bot_token=TOKEN)
     run_id = await office.start(slack_loop(str(given)))
-    assert (await office.advance(run_id))["status"] == "completed"
+    assert (await office.advance(run_id))["status"] == "failed"
     (row,) = await office.of(run_id)
-    assert (row.status, row.reason) == ("shown", f"this project has no connection {given}")
+    assert (row.status, row.code, row.reason) == ("refused", "no_connection", f"this project has no connection {given}")
+    error = (await office.step(run_id))["error"]
+    assert (error["code"], error["message"]) == ("message.refused", row.reason)
+    assert f"Slack connections of this project: {there} (" in error["hint"]
+    assert await office.sender.drain() == 0
 
 
 async def test_a_connection_of_another_project_is_none_and_is_not_named(office, double):
@@ -227,6 +231,13 @@ async def test_a_connection_of_another_project_is_none_and_is_not_named(office, 
     await office.advance(run_id)
     (row,) = await office.of(run_id)
     assert (row.status, row.reason) == ("shown", NONE_AT_ALL)
+    ours = await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN)
+    run_id = await office.start(slack_loop(other))
+    assert (await office.advance(run_id))["status"] == "failed"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason) == ("refused", f"this project has no connection {other}")
+    assert f"{ours} (" in row.mend
+    assert f"{other} (" not in row.mend
     assert await office.sender.drain() == 0
     assert double.texts() == []
 
@@ -235,28 +246,86 @@ async def test_a_connection_of_another_kind_sends_nothing_and_the_message_says_s
     mail = await office.connect("smtp", {"host": "mail.example.org", "from": "loops@example.org"})
     await office.connect("slack", {}, bot_token=TOKEN)
     run_id = await office.start(slack_loop(mail))
-    await office.advance(run_id)
+    assert (await office.advance(run_id))["status"] == "failed"
     (row,) = await office.of(run_id)
-    assert row.status == "shown"
+    assert row.status == "refused"
     assert "is of kind smtp, not slack" in row.reason
 
 
-async def test_a_step_that_names_no_connection_has_its_message_shown(office):
+async def test_a_step_that_names_no_connection_is_as_one_that_names_a_wrong_one(office):
     inputs = {**SLACK_INPUTS, "slack_workspace": None}
     origin = Origin(PROJECT, "r", "notify", "k")
     shown = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
-    assert (shown.status, shown.rests, shown.reason) == ("shown", True, "the step names no Slack connection")
+    assert (shown.status, shown.rests, shown.reason) == ("shown", True, NONE_AT_ALL)
+    await office.connect("slack", {}, bot_token=TOKEN)
+    origin = Origin(PROJECT, "r", "notify", "k2")
+    refused = await office.write(lambda connection: office.messages.put(connection, "slack", inputs, origin))
+    assert (refused.status, refused.rests, refused.reason) == ("refused", True, "no Slack connection is named")
 
 
-async def test_a_slack_connection_that_cannot_post_has_the_message_shown_when_it_is_to_be_sent(office):
+async def test_a_slack_connection_that_cannot_post_fails_the_step_when_its_message_is_to_be_sent(office):
     receives_only = await office.connect("slack", {}, signing_secret="s" * 32)
     run_id = await office.to_its_message(slack_loop(receives_only))
     await office.sender.drain()
     assert office.engine.woken == [(run_id, 1)]
-    assert (await office.advance(run_id))["status"] == "completed"
+    assert (await office.advance(run_id))["status"] == "failed"
     (row,) = await office.of(run_id)
-    assert row.status == "shown"
+    assert (row.status, row.code) == ("refused", "no_connection")
     assert "bot_token" in row.reason
+    assert "--set bot_token" in (await office.step(run_id))["error"]["hint"]
+
+
+@pytest.mark.parametrize(("others", "status", "run"), [(0, "shown", "completed"), (1, "refused", "failed")])
+async def test_a_connection_that_is_deleted_before_its_message_leaves_is_none(office, others: int, status, run):
+    gone = await office.connect("slack", {}, bot_token=TOKEN)
+    run_id = await office.to_its_message(slack_loop(gone))
+    await office.write(lambda connection: connections.delete(connection, PROJECT, gone))
+    for _number in range(others):
+        await office.connect("slack", {}, bot_token=TOKEN)
+    await office.sender.drain()
+    assert (await office.advance(run_id))["status"] == run
+    (row,) = await office.of(run_id)
+    assert row.status == status
+    assert ("Slack connections of this project" in row.mend) == bool(others)
+
+
+async def test_an_email_over_a_connection_that_is_none_fails_its_step_where_there_is_one(office):
+    there = await office.connect("smtp", {"host": "mail.example.org", "from": "loops@example.org"})
+    slack_one = await office.connect("slack", {}, bot_token=TOKEN)
+    mail = {"from": {"integrationId": slack_one}, "to": {"email": "ada@example.org"}, "subject": "s", "text": "t"}
+    origin = Origin(PROJECT, "r", "notify", "k")
+    refused = await office.write(lambda c: office.messages.put(c, "email", {"email": mail}, origin))
+    assert (refused.status, refused.code) == ("refused", "no_connection")
+    assert "is of kind slack, not smtp" in refused.reason
+    assert f"from.integrationId. SMTP connections of this project: {there} (" in refused.mend
+
+
+# What is said of it where a workflow is saved
+
+
+async def test_saving_and_enabling_warn_of_connections_that_would_not_do(office):
+    ours = await office.connect("slack", {}, bot_token=TOKEN)
+    path = "actions[2].config.inputs.slack_workspace"
+
+    async def warned(document: dict[str, Any]) -> list[tuple[str, str]]:
+        saved = await office.workflows.apply(PROJECT, {**document, "name": "w"}, "test", enable=True)
+        enabled = await office.workflows.enable(PROJECT, saved.row.id, "test")
+        checked = await office.workflows.check(PROJECT, {**document, "name": "w"})
+        assert saved.warnings == enabled.warnings == checked
+        return [(one.path, one.message) for one in checked if one.path.startswith("actions[2].config.inputs")]
+
+    assert await warned(slack_loop(ours)) == []
+    assert await warned(slack_loop(str(ours))) == []
+    assert await warned(slack_loop(77)) == [(path, "this project has no connection 77: its step will fail")]
+    mail = await office.connect("smtp", {"host": "mail.example.org", "from": "loops@example.org"})
+    ((_path, words),) = await warned(slack_loop(mail))
+    assert words.endswith("is of kind smtp, not slack: its step will fail")
+    await office.write(lambda connection: connections.delete(connection, PROJECT, ours))
+    none = "this project has no Slack connection: its message is shown on the page alone"
+    assert await warned(slack_loop(ours)) == [(path, none)]
+    inside = "actions[2].config.inputs.email.value.from.integrationId"
+    assert await warned(email_loop(mail)) == []
+    assert await warned(email_loop(77)) == [(inside, "this project has no connection 77: its step will fail")]
 
 
 # Cancelling
@@ -327,6 +396,7 @@ async def test_cancelling_while_messages_are_sent_comes_to_one_end_for_each_run(
 
     cancels = [cancel_soon(run_id, number * 0.01) for number, run_id in enumerate(reversed(ids))]
     _drained, *came = await asyncio.gather(office.sender.drain(), *cancels)
+    await office.sender.drain()
     assert "not stored yet" not in caplog.text
     assert set(came) <= {"cancelled", "running", "over"}
     ends = []
@@ -338,8 +408,11 @@ async def test_cancelling_while_messages_are_sent_comes_to_one_end_for_each_run(
     assert len(woken) == len(set(woken))
     # A run that was woken may still be cancelled before it acts; a message that was taken back is never posted.
     assert {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("sent", "queued")} <= set(woken)
-    assert not set(woken) & {run_id for run_id, end in zip(ids, ends, strict=True) if end[0] == "withdrawn"}
-    assert set(ends) <= {("withdrawn", "cancelled"), ("sent", "queued"), ("sent", "cancelled")}
+    assert not set(woken) & {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("withdrawn", "cancelled")}
+    # What the sender took back, since it met the cancel, wakes its run to end.
+    assert {run_id for run_id, end in zip(ids, ends, strict=True) if end == ("withdrawn", "queued")} <= set(woken)
+    sent = {("sent", "queued"), ("sent", "cancelled")}
+    assert set(ends) <= {("withdrawn", "cancelled"), ("withdrawn", "queued")} | sent
     assert len(double.texts()) == sum(message == "sent" for message, _run in ends)
 
 
@@ -414,3 +487,157 @@ async def test_a_message_that_another_process_holds_is_not_taken_back_and_nobody
     assert (await office.of(run_id))[0].status == "pending"
     engine.dispose()
     await database.aclose()
+
+
+async def test_a_message_whose_cancel_came_while_it_was_looked_at_is_taken_back_and_its_run_woken(
+    office, double, to_slack
+):
+    kept, run_id = await office.to_its_message(to_slack), await office.to_its_message(to_slack)
+    now = office.clock.now()
+    # As a withdrawal does that meets the look of a sender at the message.
+    asked = await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: False))
+    assert asked.status == "running"
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.reason, row.due_at) == ("withdrawn", "its run was cancelled", None)
+    assert len(double.texts()) == 1
+    assert sorted(office.engine.woken) == sorted([(kept, 1), (run_id, 1)])
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    assert (await office.of(kept))[0].status == "sent"
+
+
+async def test_a_cancelled_runs_message_is_taken_back_also_while_its_connection_asks_for_patience(
+    office, double, to_slack
+):
+    double.faults = [limited(3000)]
+    first, run_id = await office.to_its_message(to_slack), await office.to_its_message(to_slack)
+    await office.sender.drain()
+    now = office.clock.now()
+    await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: False))
+    await office.sender.drain()
+    assert (await office.of(run_id))[0].status == "withdrawn"
+    assert (await office.of(first))[0].status == "retry"
+    assert office.engine.woken == [(run_id, 1)]
+
+
+async def test_what_a_person_asks_for_after_its_run_was_cancelled_is_sent(office, double, to_slack):
+    double.faults = [says(error="is_archived")]
+    run_id = await office.to_its_message(to_slack)
+    now = office.clock.now()
+    (row,) = await office.of(run_id)
+    await office.sender.drain()
+    await office.write(lambda c: run_requests.request_cancel(c, run_id, now, lambda *_wait: True))
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
+    await office.sender.drain()
+    assert double.texts() == ["All is *well*"]
+
+
+@pytest.mark.postgres
+async def test_a_cancel_that_meets_the_look_of_another_process_sends_nothing(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine = engine_for(postgres_url)
+    with engine.connect() as other:
+        assert len(store.due(other, office.clock.now() + timedelta(seconds=1), 8)) == 1
+        assert (await office.cancel(run_id)).status == "running"
+        assert (await office.run(run_id))["status"] == "waiting"
+        other.rollback()
+    await office.sender.drain()
+    assert double.texts() == []
+    assert [row.status for row in await office.of(run_id)] == ["withdrawn"]
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "cancelled"
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_message_is_not_claimed_while_its_run_is_being_cancelled(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine, now = engine_for(postgres_url), office.clock.now()
+    with engine.begin() as canceller:
+        run_requests.request_cancel(canceller, run_id, now, lambda *_wait: False)
+        async with asyncio.timeout(5):
+            assert await office.sender.begin() == 0
+        assert [row.status for row in await office.of(run_id)] == ["pending"]
+    await office.sender.drain()
+    assert [row.status for row in await office.of(run_id)] == ["withdrawn"]
+    assert double.texts() == []
+    engine.dispose()
+    await database.aclose()
+
+
+@pytest.mark.postgres
+async def test_a_cancel_waits_for_a_claim_and_finds_the_message_claimed(postgres_url: str, double):
+    database = open_database(postgres_url)
+    office = Office(database)
+    document = slack_loop(await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN))
+    run_id = await office.to_its_message(document)
+    engine = engine_for(postgres_url)
+    with engine.begin() as claiming:
+        assert len(office_claim(office)(claiming)) == 1
+        cancelling = asyncio.ensure_future(office.cancel(run_id))
+        await asyncio.sleep(0.3)
+        assert not cancelling.done()
+    assert (await cancelling).status == "running"
+    assert [row.status for row in await office.of(run_id)] == ["sending"]
+    engine.dispose()
+    await database.aclose()
+
+
+# What cannot be rendered
+
+
+async def test_a_report_that_trips_the_rendering_up_is_refused_and_wakes_its_run(
+    office, double, to_slack, monkeypatch, caplog
+):
+    def trips_up(text: str, mentions: frozenset[str] = frozenset()) -> str:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr("notify.slack_blocks.to_mrkdwn", trips_up)
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.code, row.due_at) == ("refused", "message.unrenderable", None)
+    assert "RecursionError" in row.reason
+    assert row.mend
+    assert "Traceback" in caplog.text
+    assert office.engine.woken == [(run_id, 1)]
+    assert (await office.advance(run_id))["status"] == "failed"
+    assert double.calls == []
+
+
+async def test_quotes_in_quotes_are_posted(office, double, to_slack):
+    office.reports.report = ">" * 1200
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert [row.status for row in await office.of(run_id)] == ["sent"]
+    assert double.texts()[0].count(">") == 1200
+
+
+async def test_a_table_with_one_long_cell_is_a_few_posts(office, double, to_slack):
+    office.reports.report = "x" * 12_000 + "|b\n-|-\n" + "a|b\n" * 3000
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert row.status == "sent"
+    assert len(double.texts()) == row.parts <= 4
+    assert sum(map(len, double.texts())) < 3 * len(office.reports.report)
+
+
+async def test_a_message_that_is_too_long_to_be_posted_says_where_the_whole_is(office, double, to_slack):
+    office.reports.report = "salt & pepper\n" * 16_000
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    (row,) = await office.of(run_id)
+    assert (row.status, row.parts, len(double.texts())) == ("sent", 20, 20)
+    cut = [text for text in double.texts() if "is cut here" in text]
+    assert cut == [double.texts()[-1]]
+    assert f"/outbox/{row.id}" in cut[0]
+    assert row.message["text"] == office.reports.report

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from loops.errors import Conflict
 from loops.runs.engine import EngineClient, prepare_engine
+from loops.store import connections, retention
 from loops.store import deliveries as deliveries_store
 from loops.store import outbox as outbox_store
-from loops.store import retention
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
 from loops.store.mask_tables import masks
@@ -329,6 +329,11 @@ async def test_a_message_that_is_asked_for_again_since_it_was_looked_for_stays(d
     old = await database.reader.read(lambda connection: retention.find(connection, NOW, KEEP_DAYS))
     assert (len(old.texts), len(old.messages)) == (1, 1)
     again = Outbox(Still())
+    await database.writer.run(
+        lambda connection: connections.insert(
+            connection, project_id="default", kind="slack", name="team", config={}, secrets="", now=NOW
+        )
+    )
     await database.writer.run(lambda connection: again.send_again(connection, "default", message_id))
     assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 0
     row = await database.reader.read(lambda connection: outbox_store.get(connection, message_id))

@@ -12,6 +12,7 @@ import pytest
 
 from loops.agent.transcript import Usage
 from loops.store.workflows import WorkflowRow
+from server.cost_words import UNKNOWN
 from tests.doubles.seen import Seen, read
 from tests.doubles.site import NOW, Site, open_site, step_row
 from tests.doubles.tasks import REPORT, TaskRows, a_round, request
@@ -20,7 +21,6 @@ HOSTILE = (
     "<img src=x onerror=window.owned=1></script><script>window.owned=1</script>"
     "<a href=javascript:window.owned=1>[x](javascript:alert(1))'\" \x1b[31m \u202egnp {{ 7*7 }} {% raw %}"
 )
-UNKNOWN = "cost unknown: no price is set for this model"
 ALLOWED = re.compile(
     "html|head|meta|title|link|script|body|noscript|header|main|nav|section|article|h[1-5]|p|a|div|span|strong|bdi|code"
     "|pre|time|img|form|button|dl|dt|dd|ul|ol|li|table|thead|tbody|tr|th|td|details|summary"
@@ -75,11 +75,17 @@ async def test_a_price_that_nobody_knows_is_told_and_never_guessed(site: Site) -
 
 
 async def test_a_scripted_model_is_called_what_it_is(site: Site) -> None:
-    task = await a_task(site, model="scripted:demo-secret-name")
-    await task.keep(a_round(1, cost=None))
+    task = await a_task(site, model="scripted:demo")
+    await task.keep(a_round(1))
     page = await page_of(site, task)
-    assert "Model scripted Rounds" in page.text
-    assert "demo-secret-name" not in page.text
+    assert "Model scripted:demo Rounds" in page.text
+    assert page.text.count("$0.0125, at the price of LOOPS_PRICE: the model is a script, which costs nothing") == 2
+
+
+async def test_the_price_of_a_real_model_is_told_without_where_it_comes_from(site: Site) -> None:
+    task = await a_task(site)
+    await task.keep(a_round(1))
+    assert "LOOPS_PRICE" not in (await page_of(site, task)).text
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,18 @@ def templated(field: FieldInfo) -> Templated | None:
     return next((item for item in said if isinstance(item, Templated)), None)
 
 
-def _identity(given: object) -> int:
-    """The number of an id given as 7 or "7"."""
+def connection_number(given: object) -> int | None:
+    """The number of a connection, given as 7 or "7"; None where none is named."""
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_ID)):
         given = int(given)
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given <= LARGEST_ID:
+    return given if isinstance(given, int) and not isinstance(given, bool) and 0 < given <= LARGEST_ID else None
+
+
+def _identity(given: object) -> int:
+    number = connection_number(given)
+    if number is None:
         raise refused("must be the id of a connection", 'a whole number, as 7 or as "7"')
-    return given
+    return number
 
 
 def _reference(given: object) -> object:

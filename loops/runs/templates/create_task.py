@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 WAIT = "task"
 _PATIENCE = timedelta(hours=24)
 _REFUSED_STATUS = 409
+_LATE = (
+    "see whether tasks are worked on at all (a worker runs), and whether LOOPS_TASKS lets enough of them run at once"
+)
+_NO_PROMPT = "the prompt renders to an empty text: put words of your own beside its variables"
+_MENDS: Mapping[str, str] = {
+    "timeout": "give it more time with LOOPS_TASK_SECONDS, or ask for less in the prompt",
+    "max_rounds": "allow more rounds with LOOPS_TASK_ROUNDS, or ask for less in the prompt",
+    "budget": "allow more with LOOPS_TASK_TOKENS or LOOPS_TASK_COST, or ask for less in the prompt",
+    "stuck": "look at its last rounds for the call that it repeated, and say in the prompt what to do where that gives "
+    "nothing new; or name a stronger model",
+    "no_tool": "name a model that calls tools: this one answered in words alone",
+    "invalid_output": "say in the prompt what each field of the result is, ask for fewer fields, or name a stronger "
+    "model",
+    "tool_error": "the log of the service has the fault of the tool; run the loop again once that is mended",
+    "provider_error": "do what the reason says, or look at LOOPS_MODEL, LOOPS_MODEL_API_KEY and LOOPS_MODEL_BASE_URL",
+    "interrupted": "look why the worker died (its log, its memory), and run the loop again",
+}
+"""What a person can do about each way in which a task may end other than by itself."""
 
 
 class CreateTask:
@@ -31,7 +49,7 @@ class CreateTask:
     async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> StepOutcome:
         request = task_request(context, inputs)
         if not request.prompt:
-            return Failed("task.no_instructions", "Instructions are required", "the prompt renders to an empty text")
+            return Failed("task.no_instructions", "Instructions are required", _NO_PROMPT)
 
         def create(connection: "Connection") -> Outcome:
             created = self._tasks.create(connection, request)
@@ -53,7 +71,7 @@ class CreateTask:
             if wake is not None:
                 return Parked(wait)
             self._tasks.cancel(connection, task_id)
-            return Failed("task.timeout", "Timed out waiting for the task to finish", f"it had {_PATIENCE}")
+            return Failed("task.timeout", f"Timed out waiting for the task to finish: it had {_PATIENCE}", _LATE)
 
         return Transacted(look)
 
@@ -92,7 +110,7 @@ def came(task: "TaskRow") -> Outcome | None:
     if task.status == "cancelled":
         return Failed("task.cancelled", "The task was cancelled", partial=result)
     words = f"The task {'failed' if task.status == 'failed' else 'is incomplete'}: {task.ending}: {task.reason}"
-    hint = "its rounds are on the run's page"
+    hint = _MENDS.get(task.ending, "")
     return Failed(f"task.{task.ending}", words, hint, result, told=task.status == "incomplete")
 
 

@@ -209,3 +209,54 @@ def test_whatever_templates_render_to_makes_a_message_or_a_failure_with_its_mend
         assert Message.from_json(json.loads(json.dumps(message.as_json()))) == message
         told = ("made", "")
     assert told == ("made", "") or all(told)
+
+
+@pytest.mark.parametrize("made", [
+    lambda: slack(text="é" * 500_001),
+    lambda: slack(blocks=[{"type": "section", "text": {"type": "mrkdwn", "text": "x" * 1_000_000}}]),
+    lambda: slack(text="x" * 600_000, blocks=[{"type": "section", "text": "x" * 400_000}]),
+    lambda: email(text="x" * 600_000, html="x" * 400_001),
+])  # fmt: skip
+def test_a_message_that_is_too_large_fails_the_step(made):
+    assert "bytes: it may hold 1,000,000" in refusal(made)
+
+
+def test_blocks_in_a_text_that_is_too_large_fail_the_step():
+    assert "a text of 1,000,001 characters" in refusal(slack, blocks="[" * 1_000_001)
+
+
+def test_a_message_as_large_as_may_be_is_made():
+    assert len(slack(text="x" * 1_000_000).text) == 1_000_000
+
+
+@pytest.mark.parametrize("given", ["a" * 100_000, "=?" * 50_000, "=?utf-8?q?a?= " * 10_000, "é x" * 40_000])
+def test_a_subject_and_names_are_cut_with_an_ellipsis(given):
+    made = email(subject=given, to={"email": "ada@example.org", "name": given}, **{"from": {"name": given}})
+    names = [made.target.to[0].name, made.target.sender.name, slack(username=given).target.username]
+    assert made.subject[-1] == "…"
+    assert len(made.subject) <= 2000  # a space parts what only looks encoded
+    assert all(name[-1] == "…" and len(name) <= 400 for name in names)
+
+
+def test_a_subject_as_long_as_may_be_stays():
+    assert email(subject="a" * 1000).subject == "a" * 1000
+
+
+@pytest.mark.parametrize("subject", ["=?é?q?a?= broken", "=?\ufffd?b?YQ==?="])
+def test_a_subject_that_only_looks_encoded_makes_a_message(subject):
+    assert email(subject=subject).subject == subject.replace("=?", "= ?")
+
+
+def test_marks_of_direction_are_no_part_of_a_subject_or_a_name():
+    made = email(subject="in\u202evoice", to={"email": "ada@example.org", "name": "A\u2066da"})
+    assert (made.subject, made.target.to[0].name) == ("invoice", "Ada")
+
+
+@pytest.mark.parametrize("given", ["9" * 25, "9" * 5000])
+def test_a_number_that_no_connection_can_have_is_still_one(given):
+    assert slack(slack_workspace=given).target.connection_id > 2**64
+
+
+def test_an_address_with_full_width_marks_fails_the_step():
+    words = refusal(email, to={"email": "ada@example.org\uff0ceve\uff20evil.example", "name": ""})
+    assert "a domain with marks that no domain has" in words

@@ -27,6 +27,11 @@ PINGS = re.compile(r"<[@!#][^>]*>")
         ("- one\n* two\n  + three", "• one\n• two\n  • three"),
         ("1. one\n2. two", "1. one\n2. two"),
         ("- [ ] open\n- [x] done", "☐ open\n☑ done"),
+        (">>> deep\n> > - item\n>>\n>", "> > > deep\n> > • item\n> >\n>"),
+        ("## Heading ## with # marks ##  ", "*Heading ## with # marks*"),
+        ("# C#", "*C#*"),
+        ("a|b|c\n-|:-:|-:\n1||3|4", "```\na  b  c\n-  -  -  -\n1     3  4\n```"),
+        ("a|b\n-|", "a|b\n-|"),
         ("> quoted **text**\n>\n> - item", "> quoted *text*\n>\n> • item"),
         ("---", "────────────"),
         ("`a < b` and ``c`d``", "`a &lt; b` and `cˋd`"),  # noqa: RUF001
@@ -55,6 +60,7 @@ def test_markdown_becomes_what_slack_shows(markdown: str, mrkdwn: str):
         ("[t](<https://x.org/a b|c>)", "<https://x.org/a%20b%7Cc|t>"),
         ("see https://x.org/a?b=1&c=2.", "see <https://x.org/a?b=1&c=2>."),
         ("(https://x.org/a)", "(<https://x.org/a>)"),
+        ("https://x.org/a_(b))).", "<https://x.org/a_(b)>))."),
         ("<https://x.org>", "<https://x.org>"),
         ("[https://x.org](https://x.org)", "<https://x.org|x.org>"),
         ("[mail](mailto:ada@example.org)", "<mailto:ada@example.org|mail>"),
@@ -111,9 +117,56 @@ def test_no_text_whatever_pings(text: str):
         "https://" * 4000,
         "*a **b " * 5000,
         "***a " * 7000,
+        "http://a" + ")" * 400_000,
+        "http://a" + ".)" * 200_000,
+        ">" * 400_000,
+        "> " * 200_000 + "x",
+        "# a" + " " * 200_000 + "b",
+        "# a" + " #" * 200_000,
+        "a|\n" + " " * 200_000 + "|",
+        "a|b\n-|-\n" + "a|b\n" * 5000 + "|" * 50_000,
+        ">" * 500 + "[" * 30_000,
+        "[" + "[x]" * 60_000,
+        "[a](" + "(x)" * 60_000,
+        "|\n|-\n" * 20_000,
+        "\n" * 200_000,
     ],
     ids=lambda text: text[:6],
 )
 @pytest.mark.timeout(10)
 def test_marks_that_never_end_take_linear_time(text: str):
     assert to_mrkdwn(text)
+
+
+# Escaping takes one letter to five, a column that is aligned is padded to a few times the table's size.
+FACTOR = 12
+
+
+TABLES = ["|", "\n|-|-|\n", "-|-\n", "a|b\n", "x" * 500 + "|", "\\|"]
+BLOCKS = ["\n", "---\n", "***\n", ">", "> ", "# ", "- ", "```", "~~~\n"]
+MARKS = ["a", "&", "<", "x" * 50, "`", "[a](https://e.org/ )", "<https://e.org/|\u3000>", "**", "_", " ", "&amp;"]
+
+
+@given(st.lists(st.sampled_from([*TABLES, *BLOCKS, *MARKS]), max_size=80).map("".join), st.integers(1, 60))
+def test_what_is_shown_is_at_most_a_few_times_what_was_written(text: str, times: int):
+    assert len(to_mrkdwn(text * times)) <= FACTOR * len(text * times) + 20
+
+
+@pytest.mark.parametrize(("wide", "rows"), [(3000, 750), (16_000, 4000), (100_000, 25_000)])
+@pytest.mark.parametrize("row", ["a|b", "|b", "a|", "a|b|c|d"])
+def test_one_long_cell_does_not_pad_every_row(wide: int, rows: int, row: str):
+    text = "x" * wide + "|b\n-|-\n" + f"{row}\n" * rows
+    shown = to_mrkdwn(text)
+    assert len(shown) < 6 * len(text)
+    assert shown.count("\n") == rows + 4
+
+
+def test_a_column_with_a_long_cell_is_aligned_beside_it():
+    shown = to_mrkdwn(f"| k | what |\n|---|---|\n| {'x' * 60} | a long one, longer than all |\n| b | short |")
+    assert shown.splitlines()[1] == "k" + " " * 39 + "  what"
+    assert shown.splitlines()[4] == "b" + " " * 39 + "  short"
+
+
+@pytest.mark.parametrize("depth", [1, 1000, 20_000])
+def test_quotes_may_lie_in_each_other_however_deep(depth: int):
+    assert to_mrkdwn(">" * depth + " **a**") == "> " * depth + "*a*"

@@ -1,10 +1,11 @@
+import re
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from notify.message import Address, EmailTarget, Message
@@ -127,7 +128,28 @@ def test_values_in_the_text_are_as_they_were_and_nothing_is_escaped_here():
 
 
 @pytest.mark.parametrize(
-    "address", ["ada", "ada@", "@b", "a@b\r\nBcc: x", "a b@c.org", "a@b,c@d", "ü@b.org", "<a@b>", "a@ü..de"]
+    "address",
+    [
+        "ada",
+        "ada@",
+        "@b",
+        "a@b\r\nBcc: x",
+        "a b@c.org",
+        "a@b,c@d",
+        "ü@b.org",
+        "<a@b>",
+        "a@ü..de",
+        "ada@example.org\uff0ceve\uff20evil.example",
+        "a@b.org\uff1e",
+        "a@\uff1cb.org",
+        "a@b.org\uff1bc",
+        "a@b\u3000c.org",
+        "ada\uff20example.org",
+        "a@b\u2028.org",
+        "a@b.org\uff08c\uff09",
+        "a@b\x7f.org",
+        "a@b.org\x85",
+    ],
 )
 def test_what_is_no_address_is_refused(address: str):
     with pytest.raises(ValueError, match=r"address|letters|domain"):
@@ -142,3 +164,66 @@ def test_a_recipient_named_twice_is_one():
     twice = (ADA, Address("ada@example.org"))
     message = Message(EmailTarget(1, twice), "key", "t")
     assert compose(message, "0a", NOW, LOOPS, twice).recipients == ("ada@example.org",)
+
+
+CHARSETS = [
+    "utf-8",
+    "iso-2022-jp",
+    "utf-7",
+    "idna",
+    "punycode",
+    "hex",
+    "rot13",
+    "undefined",
+    "unicode_escape",
+    "unknown-8bit",
+]
+LETTERS = ["é", "\ufffd", "\ud800", "\0", "AAA", "YQ==", "=0A", "=41", "a", " ", "\n", "\u202e", "\u2066", "*"]
+WORDS = ["=?", "?=", "?q?", "?b?", "?", "="]
+ENCODED = st.lists(st.sampled_from([*WORDS, *CHARSETS, *LETTERS]), max_size=16).map("".join)
+
+
+@given(ENCODED | st.builds("=?{}?{}?{}?=".format, ENCODED | st.text(max_size=8), st.sampled_from("qbQBx"), ENCODED))
+@example("=?é?q?a?=")
+@example("hello =?ü?B?YQ==?= x")
+@example("=\u202a?utf-8?q?a=0Ab?=")
+@example("=?\ud800?q?a?=")
+def test_words_that_only_look_encoded_are_a_line_all_the_same(text: str):
+    line = one_line(text)
+    assert len(f"{line}.".splitlines()) == 1
+    assert "=?" not in line
+    assert one_line(line) == line
+    assert set(read(content(Address("a@b.org", text), subject=text)).keys()) <= HEADERS
+
+
+@pytest.mark.parametrize("mark", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
+def test_no_mark_turns_the_direction_of_a_subject_or_a_name(mark: str):
+    hidden = f"=?utf-8?q?{''.join(f'={byte:02X}' for byte in mark.encode())}b?="
+    assert one_line(f"invoice {mark}gnp.exe") == "invoice gnp.exe"
+    assert one_line(f"a {hidden}") == "a b"
+
+
+@given(
+    st.text(alphabet=st.sampled_from("aß-.1\u200b\u3002\uff0e\uff0c\uff20\uff1c\uff1e½ⅷ xn@,<>é\ud800"), max_size=20)
+)
+def test_an_address_that_goes_over_the_wire_is_one(domain: str):
+    try:
+        wire = wire_address(f"ada@{domain}")
+    except ValueError:
+        return
+    assert re.fullmatch(r"ada@[A-Za-z0-9_.-]+", wire)
+    assert wire_address(wire) == wire
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ("=?utf-8?q?a?= … 日本", "a … 日本"),
+        ("日本 =?utf-8?q?a?=", "日本 a"),
+        ("=?utf-8?b?w6k=?= =?utf-8?q?=C3=A9?=", "éé"),
+        ("é=?utf-8?q?é?=", "é= ?utf-8?q?é?="),
+        ("x =?utf-8?q?a?= y", "x a y"),
+    ],
+)
+def test_what_stands_beside_an_encoded_word_stays(written: str, line: str):
+    assert one_line(written) == line

@@ -1,6 +1,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from notify.message import Message, SlackTarget
 from notify.slack_blocks import faults, parts
@@ -80,3 +82,64 @@ def test_more_than_fifty_blocks_are_several_messages():
 def test_what_is_no_block_is_named():
     assert faults([{"type": "divider"}, "text"]) == "blocks[1] is no block: it must be an object with a type"
     assert faults([{"type": "divider"}]) == ""
+
+
+def words(message: Message) -> str:
+    return "".join(block["text"]["text"] for part in parts(message) for block in part.blocks)
+
+
+def test_a_text_that_is_too_long_ends_with_how_much_is_left_out():
+    text = "lorem ipsum dolor\n" * 50_000
+    made = parts(message(text))
+    assert len(made) == 20
+    assert [part.kept for part in made[:-1]] == [""] * 19
+    shown = words(message(text))
+    assert text.startswith(shown)
+    assert len(shown) > 200_000
+    assert made[-1].kept == f"{len(shown):,} of its {len(text):,} characters"
+    last = made[-1].with_whole_at("https://loops.example.org/outbox/0a")
+    assert last.blocks[:-1] == made[-1].blocks
+    told = last.blocks[-1]["text"]["text"]
+    assert made[-1].kept in told
+    assert "<https://loops.example.org/outbox/0a>" in told
+    assert len(last.blocks) == 4
+
+
+@pytest.mark.parametrize("text", ["x" * 236_000, "word " * 40_000, "word\n" * 40_000 + "\n" * 300_000])
+def test_a_text_that_fits_is_not_said_to_be_cut(text: str):
+    made = parts(message(text))
+    assert len(made) <= 20
+    assert {part.kept for part in made} == {""}
+    assert made[-1].with_whole_at("/outbox/0a") == made[-1]
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", "\xa0"])
+def test_a_blank_beginning_takes_no_posts(blank: str):
+    (part,) = parts(message(blank * 400_000 + "here", format="plain"))
+    assert (part.text.strip(), part.kept) == ("here", "")
+
+
+@pytest.mark.parametrize("written", ["markdown", "mrkdwn", "plain"])
+@given(
+    text=st.text(alphabet=st.sampled_from("|-a&<>`*_\n \u3000#[](:/https.)"), max_size=60), times=st.integers(1, 3000)
+)
+@settings(max_examples=30, deadline=None)
+def test_no_text_makes_more_posts_than_may_be(written, text: str, times: int):
+    made = parts(message(text * times, format=written))
+    assert len(made) <= 20
+    assert all(len(block["text"]["text"]) <= 3000 for part in made for block in part.blocks)
+    assert sum(len(part.blocks) for part in made) <= 79
+
+
+def test_blocks_that_are_too_many_end_with_how_many_are_left_out():
+    made = parts(message(blocks=tuple({"type": "divider"} for _number in range(1200))))
+    assert [len(part.blocks) for part in made] == [50] * 19 + [49]
+    assert made[-1].kept == "999 of its 1,200 blocks"
+    assert len(made[-1].with_whole_at("/outbox/0a").blocks) == 50
+
+
+def test_a_long_markdown_block_is_shown_whole():
+    text = " ".join(f"word{number}" for number in range(2000))
+    (part,) = parts(message(blocks=({"type": "markdown", "text": text}, {"type": "divider"})))
+    assert "".join(block["text"]["text"] for block in part.blocks[:-1]) == text
+    assert part.blocks[-1] == {"type": "divider"}

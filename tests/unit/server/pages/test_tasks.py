@@ -33,7 +33,7 @@ def test_an_answer_that_did_not_come_whole_says_so(finish: str) -> None:
     [
         ("anthropic:claude-sonnet-5", "anthropic:claude-sonnet-5"),
         ("scripted", "scripted"),
-        ("scripted:demo", "scripted"),
+        ("scripted:demo", "scripted:demo"),
         ("ollama:scripted", "ollama:scripted"),
         ("", "the model of this service"),
     ],

@@ -1,0 +1,66 @@
+from typing import Any
+
+import pytest
+
+from server.cli.run_show import tell_run
+from server.rounds import round_lines
+
+AT = "2026-07-06T12:00:00+00:00"
+RUN: dict[str, Any] = {
+    "id": "r", "workflow": "w", "workflow_name": "Triage", "version": 1, "source": "github",
+    "what": "issues opened #42",
+    "delivery": None, "status": "waiting", "reason": "", "waiting_for": "message", "waiting_until": AT, "cost": 0.0,
+    "started_at": AT, "finished_at": None, "steps": [], "tasks": [], "messages": [],
+}  # fmt: skip
+MESSAGE: dict[str, Any] = {
+    "id": "m", "kind": "slack", "to": "C1", "status": "retry", "reason": "Slack does not answer", "mend": "",
+    "due_at": AT,
+}  # fmt: skip
+STEP: dict[str, Any] = {
+    "id": "task", "name": "Look", "type": "function", "status": "failed", "log": [], "started_at": AT,
+    "finished_at": AT, "error": {"message": "The task failed", "hint": "set LOOPS_MODEL"},
+}  # fmt: skip
+TASK: dict[str, Any] = {
+    "id": "t", "title": "Look", "status": "running", "model": "scripted:demo", "rounds": 1, "input_tokens": 1,
+    "output_tokens": 2, "cost": 0.5, "ending": "", "reason": "", "activity": {"round": 2}, "finished_at": None,
+    "trace": {"rounds": [], "result": None},
+}  # fmt: skip
+
+
+def test_a_run_that_waits_for_its_message_says_why_that_is_not_sent_yet(capsys: pytest.CaptureFixture[str]) -> None:
+    sent = {**MESSAGE, "id": "m0", "status": "sent", "reason": "", "due_at": None}
+    tell_run({**RUN, "messages": [sent, MESSAGE]})
+    status = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("status"))
+    assert "waits for message until" in status
+    assert "its message is in retry: Slack does not answer, next attempt 2026-" in status
+    assert "sent" not in status.replace("sent yet", "")
+
+
+def test_a_run_that_waits_for_its_task_says_how_that_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_run({**RUN, "waiting_for": "task", "tasks": [TASK]})
+    told = capsys.readouterr().out
+    assert "; its task is running, round 2" in told
+    assert "cost      $0.5000, at the price of LOOPS_PRICE" in told
+
+
+def test_a_failed_step_is_shown_with_what_mends_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_run({**RUN, "status": "failed", "waiting_for": None, "steps": [STEP]})
+    assert "error: The task failed\n  what mends it: set LOOPS_MODEL\n" in capsys.readouterr().out
+
+
+def test_a_round_is_told_line_by_line_and_cannot_act_on_a_terminal() -> None:
+    reply = {
+        "text": "first\x1b[31m\nsecond",
+        "usage": {"input": 1, "output": 2},
+        "calls": [
+            {"id": "a", "name": "x\x07", "arguments": "{" + "1" * 100},
+            {"id": "b", "name": "y", "arguments": ""},
+        ],
+    }
+    one = {"number": 3, "reply": reply, "cost": None, "results": [{"call_id": "a", "code": "BAD_JSON"}]}
+    assert list(round_lines(one)) == [
+        "round 3  first\\x1b[31m",
+        "  second  [1 tokens in, 2 out]",
+        "  x\\x07({" + "1" * 59 + " …) -> BAD_JSON",
+        "  y() -> no result yet",
+    ]
