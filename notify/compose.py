@@ -18,7 +18,6 @@ LONGEST_SUBJECT = 1000
 LONGEST_NAME = 200
 LONGEST_CHANNEL = 100
 DEEPEST_BLOCKS = 50
-_MOST_DIGITS = 40
 _TS = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 _BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "divider"}]'
 

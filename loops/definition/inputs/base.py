@@ -22,6 +22,7 @@ STEP_ROOTS = frozenset({"event", "person", "groups", "variables", "project", "so
 REQUEST_ROOTS = frozenset({"request"})
 MASK_ROOTS = frozenset({"event", "person"})
 LARGEST_ID = 2**63 - 1
+_MOST_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ def templated(field: FieldInfo) -> Templated | None:
 
 
 def connection_number(given: object) -> int | None:
-    """The number of a connection, given as 7 or "7"; None where none is named."""
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_ID)):
-        given = int(given)
-    return given if isinstance(given, int) and not isinstance(given, bool) and 0 < given <= LARGEST_ID else None
+    """The number of a connection, given as 7 or "7"; None where none is named. It may be larger than that of any."""
+    if isinstance(given, str) and given.isascii() and given.isdigit():
+        given = int(given[:_MOST_DIGITS])  # Python reads no number of thousands of digits
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
 
 
 def _identity(given: object) -> int:
     number = connection_number(given)
-    if number is None:
+    if number is None or number > LARGEST_ID:
         raise refused("must be the id of a connection", 'a whole number, as 7 or as "7"')
     return number
 
