@@ -132,10 +132,11 @@ class Rights:
 
     async def _answer(self, question: Question) -> None:
         try:
-            facts, keep = await self._told(question)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[_place(question)] = _Known(question.epoch, question.client, facts, self._clock.now() + keep)
+            if self.facts(question) is None:  # else the answer came between the look and the question
+                facts, keep = await self._told(question)
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[_place(question)] = _Known(question.epoch, question.client, facts, self._clock.now() + keep)
         finally:
             waiting = self._asked.pop(question)
         try:

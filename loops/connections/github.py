@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import requests
 from github import Auth, Github, GithubIntegration
@@ -133,7 +133,10 @@ class GitHubClient:
         """What a user may do in `owner/name`. Asks nothing while fewer than LEAST_REMAINING calls are left."""
         path = f"/repos/{quote(repository)}/collaborators/{quote(login, safe='')}/permission"
         answer = await self._within(partial(self._permission, path, repository, installation))
-        access, role = access_of(answer)
+        found = access_of(answer)
+        if found is None:
+            raise refused("GET permission", Answer(answer.status, answer.headers, None))
+        access, role = found
         return Permission(access, role, answer.remaining)
 
     async def call(
@@ -194,10 +197,10 @@ class GitHubClient:
         for _ in range(_MOST_REDIRECTS):
             if answer.status not in _REDIRECTS:
                 break
-            leads = urlsplit(answer.headers.get("location", ""))
-            if leads.netloc and leads.netloc != urlsplit(self._base_url).netloc:
+            leads = urljoin(self._base_url, answer.headers.get("location", ""))
+            if urlsplit(leads)[:2] != urlsplit(self._base_url)[:2]:
                 break
-            answer = way.ask(verb, leads.path + (f"?{leads.query}" if leads.query else ""), body)
+            answer = way.ask(verb, leads, body)
         if answer.status == 401:
             self._forget(way)  # an installation's token may have been taken back before its time
         return answer

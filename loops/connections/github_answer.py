@@ -93,15 +93,18 @@ def refused(call: str, answer: Answer) -> ExternalError:
     return ExternalError("GitHub", told, status=answer.status, retry_after=wait, hint=hint)
 
 
-def access_of(answer: Answer) -> tuple[str, str]:
-    """ "write" or "read", and GitHub's own word for it, from what it says of somebody's permission on a repository.
+def access_of(answer: Answer) -> tuple[str, str] | None:
+    """ "write" or "read", and GitHub's own word for it, from what it says of somebody's permission on a repository; None
+    where it says nothing.
 
     Its `permission` knows admin, write, read and none, and takes maintain for write and triage for read; `role_name`
     is finer, and may be a role that an organization made up.
     """
     permission, role = answer.text("permission"), answer.text("role_name")
+    if not permission and not role:
+        return None
     may_write = permission in _WRITES or (not permission and role in _WRITES)
-    return ("write" if may_write else "read"), role or permission or "nothing"
+    return ("write" if may_write else "read"), role or permission
 
 
 def _number(text: str | None) -> int | None:
