@@ -90,8 +90,8 @@ SETTINGS = (
         "subject_hourly_runs",
         whole_number(0, 1_000_000),
         "10",
-        "Events of one issue, pull request, branch or thread that may start runs within an hour, 0 to 1000000; 0 is any "
-        "number.",
+        "Events of one issue, pull request, branch or thread that may start runs within an hour, 0 to 1000000; 0 is "
+        "any number.",
     ),
     Setting("model", model, None, "Model of AI tasks, `provider:name`. Without one a task fails at once.", "none"),
     Setting("model_api_key", secret, None, "API key of the model's provider.", "none"),

@@ -61,9 +61,10 @@ class Audience:
         own = self._own.words(connection, event, by_token=self._by_token(due, row))
         if own is not None or due.source != _GITHUB or not index.asks_access(due.project_id):
             return Heard(event, matches, own)
-        question = self.rights.question(connection, row, event)
-        if question is None or not turns_on_access(index, due.project_id, event, former):
+        asking = self.rights.asking(row, event)
+        if asking is None or not turns_on_access(index, due.project_id, event, former):
             return Heard(event, matches)
+        question = asking(connection)
         facts = self.rights.facts(question)
         if facts is None:
             return question

@@ -111,7 +111,7 @@ class Redelivery:
             except ExternalError as error:  # one repository that the token may not see is no reason to leave the others
                 refused = error
                 continue
-            hooks += [f"{path}/{number}" for number in _leading_to(row.id, self._public_url(), listed)]
+            hooks += [f"{path}/{number}" for number in leading_to(row.id, self._public_url(), listed)]
         if refused is not None and not hooks:
             raise refused
         return hooks
@@ -198,7 +198,7 @@ def _take(entry: Mapping[str, JsonValue], failed: dict[str, _Failed], settled: s
         failed[guid] = _Failed(guid, number, before.at, before.tries, before.next_try)
 
 
-def _leading_to(connection_id: int, public_url: str, hooks: Iterable[Mapping[str, JsonValue]]) -> list[int]:
+def leading_to(connection_id: int, public_url: str, hooks: Iterable[Mapping[str, JsonValue]]) -> list[int]:
     """The numbers of the hooks that lead here: by the whole address, or, where the service does not know its outer
     address, by the path of the only one that could."""
     path = f"/hooks/github/{connection_id}"

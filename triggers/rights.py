@@ -87,8 +87,9 @@ class Rights:
         self._asked: dict[Question, list[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def question(self, connection: sa.Connection, row: ConnectionRow | None, event: Event) -> Question | None:
-        """The question that the event leaves open; None where the delivery answers it, or nobody can be asked."""
+    def asking(self, row: ConnectionRow | None, event: Event) -> Callable[[sa.Connection], Question] | None:
+        """What makes the question that the event leaves open, which costs a look into the database; None where the
+        delivery answers it, or nobody can be asked."""
         get = event.properties.get
         repository, login, installation = get("repository"), get("sender"), get("installation_id")
         if row is None or get("event_type") == "push" or not isinstance(login, str) or not isinstance(repository, str):
@@ -97,7 +98,11 @@ class Rights:
         if client is None or not login or not repository:
             return None
         number = installation if isinstance(installation, int) else None
-        return Question(row.id, repository, login, number, epoch_of(connection, rights_epoch(row.id)), client)
+
+        def question(connection: sa.Connection) -> Question:
+            return Question(row.id, repository, login, number, epoch_of(connection, rights_epoch(row.id)), client)
+
+        return question
 
     def facts(self, question: Question) -> Facts | None:
         """The answer, if it is known."""

@@ -94,8 +94,9 @@ def refused(call: str, answer: Answer) -> ExternalError:
 
 
 def access_of(answer: Answer) -> tuple[str, str] | None:
-    """ "write" or "read", and GitHub's own word for it, from what it says of somebody's permission on a repository; None
-    where it says nothing.
+    """ "write" or "read", and GitHub's own word for it, from what it says of somebody's permission on a repository.
+
+    None where it says nothing.
 
     Its `permission` knows admin, write, read and none, and takes maintain for write and triage for read; `role_name`
     is finer, and may be a role that an organization made up.

@@ -1,7 +1,7 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, and persons and groups that
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons and groups that
 were not heard of again, after 90 days. Nothing goes that an open run still needs, no message that is not at rest, and
 no note that is open.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.store.github_tables import pushed_heads
 from loops.store.people_tables import groups, persons
 from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
@@ -29,6 +30,7 @@ _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 # With the instant at which they were seen: whoever is seen before he goes, stays.
 _PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
+_HEAD = (pushed_heads.c.repository_id, pushed_heads.c.sha)
 _GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
@@ -56,6 +58,7 @@ class Old:
     notes: Keys = field(default_factory=list)
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
+    heads: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -86,6 +89,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
         persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
+        heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
     )
 
 
@@ -106,6 +110,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
+        (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

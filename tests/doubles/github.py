@@ -54,8 +54,10 @@ class GitHubDouble:
         self.at_once = 0
         self.most_at_once = 0
         self.app_permissions = {"metadata": "read", "members": "read", "issues": "write"}
+        self.app_events = ["issues", "member"]
         self.hook_url = ""
-        self.answers: dict[str, web.Response] = {}
+        self.scopes = ""
+        self.attempt_fault: Fault | None = None
 
     @property
     def url(self) -> str:
@@ -154,7 +156,7 @@ class GitHubDouble:
         return self._refusal(request, as_app=False) or self._json({"login": "loops-bot", "type": "User"})
 
     async def app(self, request: web.Request) -> web.Response:
-        body = {"slug": "my-loops", "permissions": self.app_permissions, "events": ["issues", "member"]}
+        body = {"slug": "my-loops", "permissions": self.app_permissions, "events": self.app_events}
         return self._refusal(request, as_app=True) or self._json(body)
 
     async def app_hook(self, request: web.Request) -> web.Response:
@@ -178,10 +180,13 @@ class GitHubDouble:
             answer.headers["Link"] = f'<{self.root}{request.path}?cursor={start + self.page}>; rel="next"'
         return answer
 
-    async def attempt(self, request: web.Request) -> web.Response:
+    async def attempt(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request, as_app="hook" not in request.match_info)
         if refusal is not None:
             return refusal
+        fault = None if self.attempt_fault is None else await self.attempt_fault(request)
+        if fault is not None:
+            return fault
         self.attempts.append(int(request.match_info["id"]))
         return self._json({}, 202)
 
@@ -197,6 +202,7 @@ class GitHubDouble:
     def _json(self, body: Any, status: int = 200) -> web.Response:
         answer = web.json_response(body, status=status)
         if self.remaining is not None:
+            answer.headers["X-OAuth-Scopes"] = self.scopes
             answer.headers["X-RateLimit-Limit"] = "5000"
             answer.headers["X-RateLimit-Remaining"] = str(self.remaining)
             answer.headers["X-RateLimit-Reset"] = str(int(time.time()) + 1800)

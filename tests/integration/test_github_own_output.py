@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from loops.own_output import PURPOSE, Marks, OwnMark, Place
-from loops.store.github import keep_head
+from loops.store import retention
+from loops.store.github import keep_head, pushed_by
 from server.app import Wiring
 from tests.doubles.site import SetClock
 from tests.integration.github_loops import REPOSITORY_ID, comment, connect, listening, push, sent, verdict_of
@@ -85,7 +86,8 @@ async def test_a_comment_with_our_mark_starts_nothing_and_names_its_run(live):
     verdict = await verdict_of(live, delivery, flow)
     assert (verdict["stage"], verdict["passed"]) == ("own_output", False)
     assert verdict["reason"] == (
-        f"it carries the mark of this installation (run {MARK.run_id}, hop 1 of 5 at most): own output never starts a loop"
+        f"it carries the mark of this installation (run {MARK.run_id}, hop 1 of 5 at most): "
+        "own output never starts a loop"
     )
 
 
@@ -167,6 +169,16 @@ async def test_a_commit_that_we_pushed_is_known_wherever_it_lands(live):
     assert (await verdict_of(live, await sent(live, push(after=sha, repository=elsewhere), "push"), flow))["passed"]
 
 
+async def test_commits_of_ours_are_forgotten_after_ninety_days(live):
+    now, sha = live.services.clock.now(), "4" * 40
+    await live.write(lambda connection: keep_head(connection, 3, sha, MARK, now))
+    for days, left in ((89, MARK), (91, None)):
+        then = now + timedelta(days=days)
+        old = await live.read(lambda connection: retention.find(connection, then, 30))  # noqa: B023
+        await live.write(lambda connection: retention.remove(connection, old))  # noqa: B023
+        assert await live.read(lambda connection: pushed_by(connection, 3, sha)) == left
+
+
 async def test_gh_21_what_our_app_writes_never_starts_a_loop(service, live):
     app = await connect(service, app_slug="my-loops")
     flow = (await live.create(listening())).id
@@ -187,8 +199,8 @@ async def test_gh_21_two_bots_that_answer_each_other_are_stopped_after_ten_and_i
     verdicts = [await verdict_of(live, delivery, flow) for delivery in deliveries]
     assert [one["stage"] for one in verdicts] == ["start"] * 10 + ["subject_limit"] * 20
     assert verdicts[10]["reason"] == (
-        f"10 events of {REPOSITORY_ID}#42 have started runs within the last hour, 10 at most: something may be answering "
-        "itself; LOOPS_SUBJECT_HOURLY_RUNS is the limit"
+        f"10 events of {REPOSITORY_ID}#42 have started runs within the last hour, 10 at most: something may be "
+        "answering itself; LOOPS_SUBJECT_HOURLY_RUNS is the limit"
     )
     assert (await live.delivery(deliveries[-1]))["status"] == "ignored"
     clock.forward(timedelta(minutes=31))  # an hour after the first

@@ -185,8 +185,8 @@ async def test_without_credentials_the_association_counts_where_the_sender_is_th
 
 async def test_a_delivery_without_sender_or_repository_asks_nobody(live, hub):
     flow = (await live.create(listening(WRITERS))).id
-    for gone in ({"sender": None}, {"repository": None}):
-        delivery = await sent(live, comment(**gone))
+    for gone in ("sender", "repository"):
+        delivery = await sent(live, {**comment(), gone: None})
         assert all(not one["passed"] for one in await live.verdicts(delivery) if one["workflow"] == flow)
     assert hub.calls["permission"] == 0
 
