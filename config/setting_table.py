@@ -86,6 +86,13 @@ SETTINGS = (
         "500",
         "AI tasks that one project may create in 24 hours, 0 to 1000000.",
     ),
+    Setting(
+        "subject_hourly_runs",
+        whole_number(0, 1_000_000),
+        "10",
+        "Events of one issue, pull request, branch or thread that may start runs within an hour, 0 to 1000000; 0 is "
+        "any number.",
+    ),
     Setting("model", model, None, "Model of AI tasks, `provider:name`. Without one a task fails at once.", "none"),
     Setting("model_api_key", secret, None, "API key of the model's provider.", "none"),
     Setting("model_base_url", base_address, None, "Address of the model's API.", "the provider's own"),

@@ -49,6 +49,7 @@ class Settings:
     runs: int
     workflow_daily_tasks: int
     project_daily_tasks: int
+    subject_hourly_runs: int
     model: str | None
     model_api_key: SecretText
     model_base_url: str | None

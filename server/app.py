@@ -50,6 +50,7 @@ from loops.threads import off_loop
 from loops.workflows import Workflows
 from notify.message import Notifiers
 from notify.posting import make_outbox
+from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain
 from server.listening import Listening
 from server.logs import LogSecrets
@@ -71,6 +72,7 @@ log = logging.getLogger("loops.app")
 Role = Literal["all", "web", "worker", "scheduler"]
 _SERVES = frozenset({"all", "web"})
 _WORKS = frozenset({"all", "worker"})
+_SCHEDULES = frozenset({"all", "scheduler"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Service:
         self._start_dispatch()
         self._start_slack()
         await self._listen()
+        self._start_redelivery()
         # What is alive now stays so: the collector need not walk it at every full pass.
         gc.collect()
         gc.freeze()
@@ -142,6 +145,8 @@ class Service:
         self._opened.push_async_callback(self._client.aclose)
         self._box = SecretBox(settings.secret_keys)
         self.metrics = Metrics()
+        self._github = GitHubParts(self._box, self._log_secrets.add, wiring.clock, self.metrics)
+        self._opened.push_async_callback(self._github.aclose)
         self._writer = wiring.writer(self._database.writer)
         self._engine = wiring.engine(self._client)
         self._programs = ProgramLoader()
@@ -187,6 +192,9 @@ class Service:
             definitions,
             handoff,
             self._wiring.sources,
+            self._github.audience(
+                definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
+            ),
             observe=self._observe_batch,
         )
         return Services(
@@ -278,6 +286,11 @@ class Service:
             one = self.services
             sessions = SlackSessions(one.book, one.box, one.writer, one.clock, one.intake, source, self._wiring.slack)
             self._spawn("slack", sessions.forever())
+
+    def _start_redelivery(self) -> None:
+        if self.role in _SCHEDULES:
+            redelivery = self._github.redelivery(self.services.reader, lambda: self.url)
+            self._spawn("redelivery", redelivery.forever())
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"loops-{name}")

@@ -21,15 +21,19 @@ from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from server.services import Services
 from triggers.definitions import listener_of
-from triggers.matcher import Listener, explain
+from triggers.hearing import explain_heard
+from triggers.matcher import Listener
+from triggers.names import other_names
 from triggers.people import joined
 from triggers.posthog.event import SOURCE as POSTHOG
+from triggers.properties import amended
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
 
 MOST_VERDICTS = 500
+GITHUB = "github"
 
 _UNDECIDED = {
     "accepted": "it has not been held against the loops yet",
@@ -73,6 +77,7 @@ class _Found:
     names: dict[str, str]
     runs: dict[tuple[str, str], str]
     project: ProjectFilters
+    former: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
 
@@ -89,6 +94,9 @@ async def explained(services: Services, project_id: str, wanted: str, workflow_i
     if events and events[0].source == POSTHOG:
         now, parsed = services.clock.now(), events
         events = await services.reader.read(lambda connection: _of_people(connection, found, parsed, now))
+    if events and events[0].source == GITHUB:
+        parsed = events
+        events = await services.reader.read(lambda connection: _of_github(connection, found, parsed))
     again = await off_loop(lambda: _again(found, events, stored))
     verdicts = (*stored, *again)[:MOST_VERDICTS]
     if len(stored) + len(again) > MOST_VERDICTS or len(found.loops) > MOST_VERDICTS:
@@ -127,6 +135,13 @@ def _of_people(connection: sa.Connection, found: _Found, events: list[Event], no
     return joined(connection, project_id, new, found.settings, now)
 
 
+def _of_github(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
+    """The events with what was asked of GitHub when they were decided."""
+    found.former = other_names(connection, found.delivery["connection_id"], events[0])
+    facts = {stored["uuid"]: stored["facts"] for stored in found.stored}
+    return [amended(event, facts.get(event.uuid) or {}) for event in events]
+
+
 def _stored(found: _Found) -> Iterator[Told]:
     for event in found.stored:
         for verdict in event["verdicts"] or ():
@@ -152,7 +167,7 @@ def _again(found: _Found, events: Sequence[Event], stored: Sequence[Told]) -> li
             if len(told) > MOST_VERDICTS:
                 return told
             if (listener.key, event.uuid) not in decided:
-                verdict = explain(listener, found.delivery["project_id"], event)
+                verdict = explain_heard(listener, found.delivery["project_id"], event, found.former)
                 told.append(_told(found, verdict, event.name, event.uuid))
     return told
 

@@ -30,6 +30,13 @@ class Metrics:
             "loops_dispatch_seconds", "Matching and starting one batch of deliveries", buckets=_FAST, registry=registry
         )
         self.verdicts = Counter("loops_verdicts", "Verdicts by the stage that gave them", ["stage"], registry=registry)
+        self.github_lookups = Counter(
+            "loops_github_lookups", "Questions to GitHub about a sender, by what they came to", ["outcome"],
+            registry=registry,
+        )  # fmt: skip
+        self.redeliveries = Counter(
+            "loops_redeliveries", "Deliveries that GitHub was asked to send again", ["outcome"], registry=registry
+        )
         self.runs = Counter("loops_runs", "Runs by the status they ended with", ["status"], registry=registry)
         self.runs_waiting = Gauge(
             "loops_runs_waiting", "Runs that wait for a time, an event or a person", registry=registry

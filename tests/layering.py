@@ -22,11 +22,13 @@ MAY_IMPORT = {
 }
 PURE = (
     "config/*.py",
+    "loops/connections/github_answer.py",
     "loops/connections/slack_answer.py",
     "loops/errors.py",
     "loops/event.py",
     "loops/filters*.py",
     "loops/log_context.py",
+    "loops/own_output.py",
     "loops/definition/*.py",
     "loops/expressions/*.py",
     "loops/runs/state.py",
@@ -57,6 +59,7 @@ PURE = (
     "triggers/slack/receive.py",
     "triggers/slack/signature.py",
     "triggers/slack/words.py",
+    "triggers/hearing.py",
     "triggers/properties.py",
     "triggers/storable.py",
     "triggers/verdict.py",

@@ -20,6 +20,7 @@ from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
+from triggers.names import RepositoryNames
 from triggers.source import Topic
 
 log = logging.getLogger("loops.definitions")
@@ -47,6 +48,7 @@ class Definitions:
         """`begin` gives the first state of a run of a revision, `writes` what it may change outside; the last argument
         of both reads the revision, if they do not know it."""
         self.index = Index()
+        self.names = RepositoryNames()
         self._writes = writes
         self.broken: dict[str, Broken] = {}
         self._epoch = 0
@@ -56,6 +58,7 @@ class Definitions:
 
     def refresh(self, connection: sa.Connection) -> None:
         """Bring the index to the epoch that this transaction sees."""
+        self.names.refresh(connection)
         epoch = store.definitions_epoch(connection)
         if epoch == self._epoch:
             return
@@ -70,12 +73,15 @@ class Definitions:
         May be asked from another thread than the one that refreshes: an index that is being changed stands at an epoch
         that the accepting transaction no longer sees, which makes the answer void.
         """
-        epoch, index = self._epoch, self.index
-        return None if any(index.reaches(project_id, source, topic) for topic in topics) else epoch
+        epoch, index, names = self._epoch, self.index, self.names
+        if any(index.reaches(project_id, source, topic) or names.may_differ(topic) for topic in topics):
+            return None
+        return epoch
 
     def forget(self) -> None:
         """Load everything anew at the next refresh: what was read in a transaction that failed may never have been."""
         self.index = Index()
+        self.names.forget()
         self.broken.clear()
         self._projects.clear()
         self._epoch = 0
@@ -147,6 +153,8 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         kind="event" if config["type"] == "event" else "internal-event",
         allows_unverified=config.get("allow_unverified") is True,
         mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
+        # Rather too often than once too few: what really turns on it is found out event by event.
+        asks_access="actor_access" in f"{config} {project}",
     )
 
 

@@ -2,7 +2,8 @@
 
 One transaction a batch: it reads the definitions' epoch, takes due deliveries (their rows are the queue), parses and
 matches them, and writes verdicts, runs and the engine's segments together with what became of each delivery. A
-delivery that fails is undone alone and tried again after 1, 5 and 15 seconds, then quarantined with its error.
+delivery that fails is undone alone and tried again after 1, 5 and 15 seconds, then quarantined with its error. One that
+turns on what somebody has to be asked is put off, asked for outside the transaction, and decided in a second pass.
 """
 
 import asyncio
@@ -25,9 +26,11 @@ from loops.runs.state import RunState
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
 from loops.store import runs as runs_store
+from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, EventRow, Settled
 from loops.store.outage import is_outage
 from loops.store.runs import NewRun
+from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
 from triggers.mask_stage import hold
@@ -36,6 +39,7 @@ from triggers.people import remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
+from triggers.rights import PATIENCE, Question
 from triggers.source import Ignored, Source
 from triggers.storable import storable_text
 from triggers.verdict import Verdict
@@ -65,6 +69,7 @@ class BatchOutcome:
     runs: int = 0
     quarantined: int = 0
     stages: dict[str, int] = field(default_factory=dict)
+    asked: list[tuple[Question, str]] = field(default_factory=list)
 
 
 class Dispatcher:
@@ -79,6 +84,7 @@ class Dispatcher:
         definitions: Definitions,
         handoff: Handoff,
         sources: Mapping[str, Source],
+        audience: Audience,
         *,
         observe: Callable[[BatchOutcome, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
@@ -89,9 +95,10 @@ class Dispatcher:
         self._definitions = definitions
         self._handoff = handoff
         self._sources = sources
+        self._audience = audience
         self._observe = observe
         self._wanted = asyncio.Event()
-        self._configs: dict[int, Mapping[str, Any]] = {}  # of one batch
+        self._rows: dict[int, ConnectionRow | None] = {}  # of one batch
 
     def wake(self) -> None:
         """Something was accepted in this process."""
@@ -126,13 +133,15 @@ class Dispatcher:
         """One batch; its outcome says how many deliveries it took."""
         begun = time.perf_counter()
         outcome = await self._writer.run(self._batch)
+        for question, delivery_id in outcome.asked:
+            self._audience.rights.ask(question, delivery_id)
         if outcome.taken:
             self._observe(outcome, time.perf_counter() - begun)
         return outcome
 
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        self._configs.clear()
+        self._rows.clear()
         taken = store.due(connection, self._clock.now(), BATCH)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
@@ -145,11 +154,14 @@ class Dispatcher:
             if due.subject is not None and due.subject in failed:
                 continue
             came = self._settle(connection, due, held[due.id], stored.get(due.id), outcome)
-            if came is None:
-                failed.add(due.subject)
-            else:
+            if isinstance(came, Settled):
                 settled.append(came)
+                continue
+            failed.add(due.subject)
+            if came is not None:
+                self._put_off(connection, due, held[due.id], came, outcome)
         store.settle(connection, settled)
+        self._definitions.names.keep(connection, self._clock)
         return outcome
 
     def _settle(
@@ -159,7 +171,7 @@ class Dispatcher:
         held: Held | None,
         stored: tuple[str, bytes] | None,
         outcome: BatchOutcome,
-    ) -> Settled | None:
+    ) -> Settled | Question | None:
         try:
             if held is not None:
                 delivery = _delivery(due, held.headers, held.body)
@@ -178,6 +190,14 @@ class Dispatcher:
             self._failed(connection, due, error, outcome)
             return None
 
+    def _put_off(
+        self, connection: sa.Connection, due: Due, held: Held | None, question: Question, outcome: BatchOutcome
+    ) -> None:
+        store.put_off(connection, due.id, due.attempts, self._clock.now() + PATIENCE, question.words)
+        outcome.asked.append((question, due.id))
+        if held is not None:
+            self._handoff.put(due.id, held)
+
     def _failed(self, connection: sa.Connection, due: Due, error: Exception, outcome: BatchOutcome) -> None:
         told = error.message if isinstance(error, LoopsError) else f"{type(error).__name__}: {error}"
         reason = storable_text(told[:_MOST_REASON])
@@ -195,9 +215,9 @@ class Dispatcher:
 
     def _dispatch(
         self, connection: sa.Connection, due: Due, delivery: Delivery, parsed: object, outcome: BatchOutcome
-    ) -> Settled:
-        source = self._sources[due.source]
-        settings = self._config(connection, due.connection_id)
+    ) -> Settled | Question:
+        source, row = self._sources[due.source], self._row(connection, due.connection_id)
+        settings: Mapping[str, Any] = {} if row is None else row.config
         events = source.parse(delivery, parsed, settings)
         if not isinstance(events, Ignored) and due.source == POSTHOG:
             events = self._of_people(connection, due, events, settings)
@@ -210,7 +230,10 @@ class Dispatcher:
             if event.uuid in decided:
                 started += decided[event.uuid]
                 continue
-            verdicts = self._decide(connection, due, event, position)
+            heard = self._audience.of(connection, due, event, row)
+            if isinstance(heard, Question):  # nothing is decided yet: what has to be asked about comes alone
+                return heard
+            verdicts = self._decide(connection, due, heard, position)
             started += sum(verdict.passed for verdict in verdicts)
             masked += sum(verdict.stage == "mask" for verdict in verdicts)
             near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
@@ -234,21 +257,20 @@ class Dispatcher:
         with connection.begin_nested():
             return remembered(connection, due.project_id, new, settings, self._clock.now())
 
-    def _config(self, connection: sa.Connection, connection_id: int) -> Mapping[str, Any]:
-        if connection_id not in self._configs:
-            row = connections_store.get(connection, connection_id)
-            self._configs[connection_id] = {} if row is None else row.config
-        return self._configs[connection_id]
+    def _row(self, connection: sa.Connection, connection_id: int) -> ConnectionRow | None:
+        if connection_id not in self._rows:
+            self._rows[connection_id] = connections_store.get(connection, connection_id)
+        return self._rows[connection_id]
 
-    def _decide(self, connection: sa.Connection, due: Due, event: Event, position: int) -> list[Verdict]:
+    def _decide(self, connection: sa.Connection, due: Due, heard: Heard, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""
-        matches = self._definitions.index.match(due.project_id, event)
+        event, matches = heard.event, heard.matches
         if not matches.passed and not matches.missed:
             return []
         with connection.begin_nested():
-            if event.properties.get("own_app") is True:
-                verdicts = [_own_output(listener) for listener in (*matches.passed, *matches.missed)]
-                self._keep(connection, due, event, position, verdicts, body=False)
+            if heard.own is not None:
+                verdicts = [_own_output(listener, heard.own) for listener in (*matches.passed, *matches.missed)]
+                self._keep(connection, due, heard, position, verdicts)
                 return verdicts
             verdicts = [self._brakes_and_start(connection, due, event, listener) for listener in matches.passed]
             for listener, compared in matches.near:
@@ -257,7 +279,7 @@ class Dispatcher:
                 verdicts.append(
                     Verdict(listener.key, listener.version, "filters", passed=False, reason=reason, compared=compared)
                 )
-            self._keep(connection, due, event, position, verdicts, body=any(one.passed for one in verdicts))
+            self._keep(connection, due, heard, position, verdicts)
         return verdicts
 
     def _brakes_and_start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
@@ -277,6 +299,9 @@ class Dispatcher:
             return verdict("definition", f"its stored definition cannot run: {error.message}")
         if writes:
             return verdict("unverified", unverified_reason(writes))
+        over = self._audience.over_limit(connection, due.project_id, event, self._clock.now())
+        if over is not None:
+            return verdict("subject_limit", over)
         if event.claim is not None:
             first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             if first is not None:
@@ -289,7 +314,7 @@ class Dispatcher:
                 return verdict("mask", masked.reason)
             reason = f"{reason}; {masked.reason}"
         self._start(connection, due, event, listener, state)
-        return verdict("start", reason, passed=True)
+        return verdict("start", reason, passed=True).noted()
 
     def _start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener, state: RunState) -> None:
         run = NewRun(
@@ -303,13 +328,13 @@ class Dispatcher:
             delivery_id=due.id,
             replay=0,
             state=state,
+            subject=event.subject,
         )
         if runs_store.insert(connection, run, self._clock.now()):
             self._engine.enqueue(connection, run.id, 0)
 
-    def _keep(
-        self, connection: sa.Connection, due: Due, event: Event, position: int, verdicts: list[Verdict], *, body: bool
-    ) -> None:
+    def _keep(self, connection: sa.Connection, due: Due, heard: Heard, position: int, verdicts: list[Verdict]) -> None:
+        event = heard.event
         row = EventRow(
             project_id=due.project_id,
             source=event.source,
@@ -318,7 +343,8 @@ class Dispatcher:
             position=position,
             name=event.name,
             verdicts=[verdict.as_json() for verdict in verdicts],
-            body=pack(event_json(event)) if body else None,
+            body=pack(event_json(event)) if any(verdict.passed for verdict in verdicts) else None,
+            facts=heard.facts,
         )
         store.put_event(connection, row, self._clock.now())
 
@@ -331,8 +357,7 @@ def unverified_reason(writes: Sequence[str]) -> str:
     )
 
 
-def _own_output(listener: Listener) -> Verdict:
-    reason = "this installation's own app wrote it: own output never starts a loop"
+def _own_output(listener: Listener, reason: str) -> Verdict:
     return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)
 
 

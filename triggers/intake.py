@@ -8,6 +8,7 @@ import msgspec
 
 from loops.ports import Clock, DeliveryRow, Receipt, Writer
 from loops.store.columns import to_micros
+from loops.store.github import bump, rights_epoch
 from loops.store.ids import new_id
 from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source, Topic
@@ -61,6 +62,8 @@ class Intake:
 
     async def accept(self, source: Source, connection: Connection, incoming: Incoming, arrival: Arrival) -> Answer:
         """Store what was verified and read, and answer. Raises StoreBusy when it could not be stored."""
+        if arrival.changes_rights:  # before it is stored: whoever finds it stored must find the change too
+            await self._writer.run(lambda transaction: bump(transaction, rights_epoch(connection.id)))
         if not arrival.kept:
             return Answer("", "ignored", arrival.ignored or "")
         headers = _kept_headers(source, incoming)

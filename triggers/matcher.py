@@ -23,6 +23,8 @@ NEAR_MISSES = 20
 
 # The levels below the event's name. actor_access is none: it may have to be looked up, and is asked for last.
 _PROPERTIES = ("repository", "event_type", "channel", "action")
+# Of a topic: as many fields as it shares with the levels. It has no action.
+_LEVELS = len(_PROPERTIES)
 # A listener whose lists multiply to more paths than this leaves its later fields to the leaf.
 _PATHS = 1000
 
@@ -38,7 +40,8 @@ _COMPARED_AS_IS = frozenset({str, type(None)})
 @dataclass(frozen=True, slots=True)
 class Listener:
     """One enabled workflow's trigger. `key` is the workflow's id, `since` the epoch of definitions it counts from;
-    with `allows_unverified` events of unknown senders start it whatever it does."""
+    with `allows_unverified` events of unknown senders start it whatever it does. `asks_access` where its filter may
+    turn on `actor_access`."""
 
     key: str
     filter: Filter
@@ -48,6 +51,7 @@ class Listener:
     kind: TriggerKind
     allows_unverified: bool = False
     mask: Mask | None = None
+    asks_access: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Index:
     def __init__(self) -> None:
         self._roots: dict[tuple[str, TriggerKind], _Node] = {}
         self._listeners: dict[str, Listener] = {}
+        self._asking: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -85,6 +90,8 @@ class Index:
         """Add a listener, in place of the one with its key if there is one."""
         self.remove(listener.key)
         self._listeners[listener.key] = listener
+        if listener.asks_access:
+            self._asking[listener.project_id] = self._asking.get(listener.project_id, 0) + 1
         paths, tests = _placed(listener.filter)
         root = self._roots.setdefault((listener.project_id, listener.kind), {})
         for path in paths:
@@ -98,6 +105,8 @@ class Index:
         listener = self._listeners.pop(key, None)
         if listener is None:
             return
+        if listener.asks_access:
+            self._asking[listener.project_id] -= 1
         place = (listener.project_id, listener.kind)
         paths, tests = _placed(listener.filter)
         for path in paths:
@@ -112,7 +121,7 @@ class Index:
         """
         root = self._roots.get((project_id, _kind_from(source)))
         nodes = [root] if root is not None else []
-        for value in topic:
+        for value in topic[:_LEVELS]:
             nodes = [found for node in nodes for key in {value, None} if (found := node.get(key)) is not None]
         return bool(nodes)
 
@@ -135,6 +144,10 @@ class Index:
             if not nodes:
                 return Matches(event)
         return _decided(nodes, fields[-1], event)
+
+    def asks_access(self, project_id: str) -> bool:
+        """Whether the filter of any listener in the project may turn on `actor_access`."""
+        return bool(self._asking) and self._asking.get(project_id, 0) > 0
 
     def broad(self) -> int:
         """How many listeners no exact key narrows: each of them is tested against every event of its name."""

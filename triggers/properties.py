@@ -1,8 +1,9 @@
 """An event's properties with one that is costly to make, and is made when it is asked for."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from loops.event import JsonValue
+from loops.event import Event, JsonValue
 
 
 class LazyProperties(Mapping[str, JsonValue]):
@@ -36,5 +37,19 @@ class LazyProperties(Mapping[str, JsonValue]):
     def __contains__(self, key: object) -> bool:
         return key == self._key or key in self._flat
 
+    def amended(self, values: Mapping[str, JsonValue]) -> "LazyProperties":
+        """The same with other values for some of the flat properties."""
+        copy = LazyProperties({**self._flat, **values}, self._key, lambda: None)
+        copy._load = self._load
+        return copy
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._flat!r}, {self._key!r})"
+
+
+def amended(event: Event, values: Mapping[str, JsonValue]) -> Event:
+    """The event with other values for some of its flat properties."""
+    properties = event.properties
+    if isinstance(properties, LazyProperties):
+        return replace(event, properties=properties.amended(values))
+    return replace(event, properties={**properties, **values})

@@ -18,12 +18,14 @@ class Incoming(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """Where an event would stand in the index of loops; what it has not is None."""
+    """Where an event would stand in the index of loops; what it has not is None. `repository_id` tells under which
+    other names it may stand."""
 
     event: str
     repository: str | None = None
     event_type: str | None = None
     channel: str | None = None
+    repository_id: int | None = None
 
 
 class Arrival(NamedTuple):
@@ -34,7 +36,7 @@ class Arrival(NamedTuple):
     known and ignored: it is recorded, starts nothing, and is answered 200. `topics` are those of all its events, where
     the source can tell them without making the events: what no loop could listen for need not wait for dispatch.
     `told` are further texts of the answer, which the sender's protocol asks for. What is not `kept` is answered as
-    ignored and not stored.
+    ignored and not stored. `changes_rights` where it tells that somebody may now do something else than before.
     """
 
     key: str
@@ -46,6 +48,7 @@ class Arrival(NamedTuple):
     topics: tuple[Topic, ...] | None = None
     told: Mapping[str, str] = MappingProxyType({})
     kept: bool = True
+    changes_rights: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What was decided about one workflow and one event, in values that can be stored and shown."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loops.event import JsonValue
 from loops.filters import Comparison
@@ -20,6 +20,11 @@ class Verdict:
     passed: bool
     reason: str
     compared: tuple[Comparison, ...] = ()
+
+    def noted(self) -> "Verdict":
+        """With what has to be known of the values that let it pass; a filter that failed tells of its own."""
+        notes = dict.fromkeys(one.note for one in self.compared if one.note)
+        return replace(self, reason="; ".join((self.reason, *notes))) if self.passed and notes else self
 
     def as_json(self) -> dict[str, JsonValue]:
         return {

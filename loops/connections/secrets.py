@@ -63,7 +63,11 @@ class SecretBox:
 
     def derive(self, purpose: str) -> bytes:
         """32 bytes for another purpose (such as signing sessions), from the key that encrypts; unlike any other's."""
-        return _derived(self._keys[0], b"loops purpose " + purpose.encode())
+        return self.derive_all(purpose)[0]
+
+    def derive_all(self, purpose: str) -> tuple[bytes, ...]:
+        """The same from each key, the encrypting one first: what was signed before a rotation stays known."""
+        return tuple(_derived(key, b"loops purpose " + purpose.encode()) for key in self._keys)
 
 
 def _derived(key: str, purpose: bytes) -> bytes:

@@ -14,7 +14,8 @@ NO_VARIABLES: Variables = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One predicate held against one event. `error` says why it could not be evaluated, in which case it fails."""
+    """One predicate held against one event. `error` says why it could not be evaluated, in which case it fails; `note`
+    what has to be known of the value, such as where it comes from."""
 
     key: str
     operator: str
@@ -22,6 +23,7 @@ class Comparison:
     actual: JsonValue
     passed: bool
     error: str = ""
+    note: str = ""
 
     def words(self) -> str:
         """As in `action is "closed", wanted exactly "opened"`; values are cut to 200 characters."""
@@ -29,11 +31,12 @@ class Comparison:
         if self.error:
             return f"{self.key}: filter error, {self.error}; wanted {wanted}"
         found = "is not set" if self.actual is None else f"is {shown(self.actual)}"
-        return f"{self.key} {found}, wanted {wanted}"
+        told = f"{self.key} {found}, wanted {wanted}"
+        return f"{told} ({self.note})" if self.note else told
 
     def as_json(self) -> dict[str, JsonValue]:
         """For storage and display: long values are cut, and what is long and no text is shown as JSON text. `error`
-        is there only where there is one."""
+        and `note` are there only where there is one."""
         stored: dict[str, JsonValue] = {
             "key": self.key,
             "operator": self.operator,
@@ -41,7 +44,10 @@ class Comparison:
             "actual": _bounded(self.actual),
             "passed": self.passed,
         }
-        return {**stored, "error": cut(self.error)} if self.error else stored
+        for name, text in (("error", self.error), ("note", self.note)):
+            if text:
+                stored[name] = cut(text)
+        return stored
 
 
 class Test(Protocol):
@@ -76,6 +82,19 @@ class Condition(Protocol):
         """What was compared: all of it passed exactly when the test passes."""
 
 
+# A property whose value is looked up or worked out -> the property that says how.
+_NOTED_BY: Mapping[str, str] = MappingProxyType({"actor_access": "actor_access_reason"})
+
+
+def note_on(key: str, event: Event) -> str:
+    """What has to be known of the value of a property; an expression counts as every property that it names."""
+    for name, told_by in _NOTED_BY.items():
+        if name in key:
+            note = event.properties.get(told_by)
+            return note if isinstance(note, str) else ""
+    return ""
+
+
 def _no_trouble(_actual: JsonValue) -> str:
     return ""
 
@@ -102,7 +121,8 @@ class Predicate:
         expected = self.expected if self.resolved is None else self.resolved()
         actual, passed = self.read(event, variables), self.test(event, variables)
         error = "" if passed else self.trouble(actual)
-        return (Comparison(self.key, self.operator, expected, actual, passed, error),)
+        note = note_on(self.key, event)
+        return (Comparison(self.key, self.operator, expected, actual, passed, error, note),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from loops.errors import Fault, FilterError, TemplateError
 from loops.event import Event, JsonValue
 from loops.expressions import Expression, compile_expression
 from loops.expressions.coercion import truthy
-from loops.filters.comparison import NO_VARIABLES, Comparison, Condition, Predicate, Variables, all_hold
+from loops.filters.comparison import NO_VARIABLES, Comparison, Condition, Predicate, Variables, all_hold, note_on
 from loops.filters.project import ProjectFilters
 from loops.filters.scope import EVENT_ROOTS, VARIABLES, FilterScope
 
@@ -49,7 +49,7 @@ class Judgement:
             told = f"{fault.message} ({fault.hint})" if fault.hint else fault.message
             return Comparison(self.key, "exact", True, None, passed=False, error=told)
         passed = value is True if self.strict else truthy(value)
-        return Comparison(self.key, "exact", True, value, passed)
+        return Comparison(self.key, "exact", True, value, passed, note=note_on(self.key, event))
 
 
 def judgement(source: str, project: ProjectFilters, path: str, *, with_variables: bool) -> Judgement:

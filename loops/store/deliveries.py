@@ -54,6 +54,7 @@ class EventRow:
     name: str
     verdicts: Sequence[Mapping[str, Any]]
     body: bytes | None
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,15 @@ def put_off(connection: sa.Connection, delivery_id: str, attempts: int, until: d
     )
 
 
+def due_now(connection: sa.Connection, ids: Sequence[str], now: datetime) -> None:
+    """What was put off, and is still to be dispatched, is due."""
+    connection.execute(
+        deliveries.update()
+        .where(deliveries.c.id.in_(ids), deliveries.c.status == _ACCEPTED, deliveries.c.next_attempt_at.is_not(None))
+        .values(next_attempt_at=now)
+    )
+
+
 def quarantine(connection: sa.Connection, delivery_id: str, attempts: int, reason: str) -> None:
     """Set a delivery aside with its error."""
     connection.execute(
@@ -192,9 +202,10 @@ def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
         "created_at": now,
         "verdicts": list(row.verdicts),
         "body": row.body,
+        "facts": None if row.facts is None else dict(row.facts),
     }
     changed = ("verdicts", "delivery_id", "position")
-    connection.execute(insert_or_set(connection, events, changed, kept=("body",)), values)
+    connection.execute(insert_or_set(connection, events, changed, kept=("body", "facts")), values)
 
 
 def brought_by(
@@ -293,7 +304,7 @@ def page(
 def events_of(connection: sa.Connection, delivery_id: str) -> list[Mapping[str, Any]]:
     """The stored events of a delivery with their verdicts, in the order of the delivery."""
     rows = connection.execute(
-        sa.select(events.c.uuid, events.c.name, events.c.position, events.c.verdicts, events.c.created_at)
+        sa.select(*(events.c[name] for name in ("uuid", "name", "position", "verdicts", "facts", "created_at")))
         .where(events.c.delivery_id == delivery_id)
         .order_by(events.c.position)
     )

@@ -1,9 +1,9 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, and persons and groups that
-were not heard of again, after 90 days; windows of masks a day after their end, and those of archived workflows. Nothing
-goes that an open run still needs, no message that is not at rest, and no note that is open.
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons
+and groups that were not heard of again, after 90 days; windows of masks a day after their end, and those of archived
+workflows. Nothing goes that an open run still needs, no message that is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.store.github_tables import pushed_heads
 from loops.store.mask_tables import masks
 from loops.store.people_tables import groups, persons
 from loops.store.runs import OPEN
@@ -32,6 +33,7 @@ _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 # With the instant at which they were seen: whoever is seen before he goes, stays.
 _PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
+_HEAD = (pushed_heads.c.repository_id, pushed_heads.c.sha)
 _GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
 # With its end: a window that has begun anew since it was found is another one.
 _MASK = (masks.c.workflow_id, masks.c.digest, masks.c.ends_at)
@@ -63,6 +65,7 @@ class Old:
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
     masks: Keys = field(default_factory=list)
+    heads: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -95,6 +98,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
         masks=batch(sa.select(*_MASK).where(masks.c.ends_at < now - _MASK_GRACE))
         or batch(sa.select(*_MASK).where(_ARCHIVED)),
+        heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
     )
 
 
@@ -116,6 +120,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
         (masks.delete().where(_among(_MASK, old.masks)), old.masks),
+        (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -41,6 +41,7 @@ class NewRun:
     delivery_id: str | None
     replay: int
     state: RunState
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
         "source": run.source,
         "event_uuid": run.event_uuid,
         "event_name": run.event_name,
+        "subject": run.subject,
         "delivery_id": run.delivery_id,
         "replay": run.replay,
         "status": "queued",

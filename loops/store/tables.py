@@ -152,7 +152,8 @@ class Delivery(SQLModel, table=True):
 class Event(SQLModel, table=True):
     """An event with what is worth keeping of it: its verdicts, and its body (zstd JSON) when it started a run.
 
-    An event no loop passed, missed narrowly or failed on has no row: it is parsed again from its delivery.
+    An event no loop passed, missed narrowly or failed on has no row: it is parsed again from its delivery. `facts` are
+    properties that were asked for elsewhere when it was decided, and take the place of those in the delivery.
     """
 
     __tablename__ = "loops_events"
@@ -164,6 +165,7 @@ class Event(SQLModel, table=True):
     name: str
     created_at: datetime = instant_field()
     verdicts: list[Any] | None = json_field()
+    facts: dict[str, Any] | None = json_field()
     body: bytes | None = None
 
 
@@ -181,13 +183,22 @@ class Run(SQLModel, table=True):
     """One execution of one revision for one event.
 
     `seq` numbers the segment that may act now; `owner` is the segment's claim on the row, which every write of a
-    segment checks. `wait` says what a waiting run waits for, `deadline_at` when it goes on by itself.
+    segment checks. `wait` says what a waiting run waits for, `deadline_at` when it goes on by itself. `subject` is the
+    event's.
     """
 
     __tablename__ = "loops_runs"
     __table_args__ = (
         sa.Index("loops_runs_recent", "project_id", "created_at"),
         sa.Index("loops_runs_workflow", "workflow_id", "created_at"),
+        sa.Index(
+            "loops_runs_subject",
+            "project_id",
+            "subject",
+            "created_at",
+            sqlite_where=sa.text("subject IS NOT NULL"),
+            postgresql_where=sa.text("subject IS NOT NULL"),
+        ),
         sa.Index(
             "loops_runs_open",
             "status",
@@ -209,6 +220,7 @@ class Run(SQLModel, table=True):
     source: str
     event_uuid: str
     event_name: str
+    subject: str | None = None
     delivery_id: str | None = Field(default=None, index=True)
     replay: int = 0
     status: str

@@ -78,4 +78,5 @@ def _tell_verdict(verdict: Mapping[str, Any]) -> None:
         mark = "ok " if one["passed"] else "NO "
         expected, actual = (plain(json.dumps(one[key], ensure_ascii=False)) for key in ("expected", "actual"))
         found = f"filter error: {plain(one['error'])}" if one.get("error") else f"it is {actual}"
-        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; {found}")
+        note = f" ({plain(one['note'])})" if one.get("note") else ""
+        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; {found}{note}")

@@ -15,12 +15,15 @@ from loops.connections.secrets import SecretBox
 from loops.errors import LoopsError, StoreError
 from loops.store import database
 from loops.store.connections import of_kind
+from loops.store.github import names_of
 from loops.store.tables import connections
 from server.cli.checks import Check
 from server.cli.client import Client
+from server.cli.github_checks import Asked, github_checks
 from server.cli.reach import running_socket
 from server.cli.slack_checks import Tokens, slack_checks
 
+_MOST_REPOSITORIES = 5
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
 
 
@@ -82,11 +85,15 @@ def _database(settings: Settings) -> Iterator[Check]:
             checks = list(_contents(connection, settings))
             readable = (checks[-1].name, checks[-1].state) == ("stored secrets", "ok")
             found = _slack_tokens(connection, settings) if readable else []
+            asked = _github_connections(connection) if readable else Asked((), {})
     except LoopsError as error:
         yield _failed("database", error)
         return
     yield from checks
     yield from slack_checks(found)
+    box = _box(settings) if asked.rows else None
+    if isinstance(box, SecretBox):
+        yield from github_checks(asked, box, settings.public_url)
 
 
 def _contents(connection: sa.Connection, settings: Settings) -> Iterator[Check]:
@@ -144,6 +151,14 @@ def _slack_tokens(connection: sa.Connection, settings: Settings) -> list[Tokens]
     rows = of_kind(connection, "slack")
     box = _box(settings) if rows else None
     return [Tokens(row.name, row.config, box.open(row.secrets)) for row in rows] if isinstance(box, SecretBox) else []
+
+
+def _github_connections(connection: sa.Connection) -> Asked:
+    """The GitHub connections of every project, and the repositories that each heard of last."""
+    rows = of_kind(connection, "github")
+    seen = {row.id: names_of(connection, row.id, _MOST_REPOSITORIES) for row in rows}
+    return Asked(rows, {number: [*{one.repository_id: one.name for one in names}.values()]
+                        for number, names in seen.items()})  # fmt: skip
 
 
 def _has_key_file(settings: Settings) -> bool:

@@ -16,6 +16,7 @@ _STAGES = {
     "enabled": "enabled too late",
     "own_output": "own output",
     "unverified": "not verified",
+    "subject_limit": "over the limit of its subject",
     "claim": "same fact again",
     "mask": "masked",
     "rate_limit": "over its rate limit",
@@ -78,10 +79,10 @@ class Compared:
 def compared(stored: Mapping[str, Any]) -> Compared:
     """A stored comparison in words."""
     actual, error = stored.get("actual"), stored.get("error")
-    found = "not set" if actual is None else shown(actual)
+    found, note = "not set" if actual is None else shown(actual), stored.get("note")
     return Compared(
         key=str(stored.get("key")),
         wanted=wanted_words(str(stored.get("operator")), stored.get("expected")),
-        found=f"filter error: {error}" if error else found,
+        found=f"filter error: {error}" if error else f"{found} ({note})" if note else found,
         passed=stored.get("passed") is True,
     )

@@ -5,6 +5,7 @@ import hmac
 import json
 import random
 import uuid
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ def _person(login: str) -> dict[str, Any]:
 def repository(full_name: str) -> dict[str, Any]:
     owner, name = full_name.split("/")
     return {
-        "id": 5000 + sum(full_name.encode()),
+        "id": zlib.crc32(full_name.encode()),
         "node_id": "R_1",
         "name": name,
         "full_name": full_name,

@@ -8,6 +8,7 @@ import json
 import os
 import time
 import uuid
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,7 @@ def settings_for(folder: Path, url: str, **changes: str) -> Settings:
         "LOOPS_SECRET_KEY": "k" * 40,
         "LOOPS_PORT": "0",
         "LOOPS_DRAIN_SECONDS": "0",
+        "LOOPS_SUBJECT_HOURLY_RUNS": "0",
         "LOOPS_LOG_LEVEL": "error",
         **{f"LOOPS_{name.upper()}": value for name, value in changes.items()},
     }
@@ -90,7 +92,7 @@ def issue(repository: str = "acme/widgets", number: int = 1, **more: Any) -> dic
             "user": {"login": "ada", "type": "User"},
             **more,
         },
-        "repository": {"id": 77, "full_name": repository, "private": False},
+        "repository": {"id": zlib.crc32(repository.lower().encode()), "full_name": repository, "private": False},
         "sender": {"login": "ada", "type": "User"},
     }
 

@@ -50,7 +50,8 @@ def to_event(delivery: Delivery, decoded: Decoded, settings: Mapping[str, Any]) 
 
 def topic(event_type: str, payload: Payload) -> Topic:
     """Where the event will stand in the index."""
-    return Topic(EVENT_NAME, _repository_name(payload), event_type)
+    repository = payload.repository
+    return Topic(EVENT_NAME, _repository_name(payload), event_type, None, repository.id if repository else None)
 
 
 def _repository_name(payload: Payload) -> str | None:
@@ -83,22 +84,25 @@ def subject_key(payload: Payload) -> str | None:
     return storable_text(f"{place}@{payload.ref}" if payload.ref else f"{place}")
 
 
-def actor_access(event_type: str, sender: Account, subject: Subject) -> str:
-    """ "write" or "read", as far as the payload alone tells what the person who acted may do.
+def actor_access(event_type: str, sender: Account, subject: Subject) -> tuple[str, str]:
+    """ "write" or "read", as far as the payload alone tells what the person who acted may do, and what it goes by.
 
     Only who may write can push. Otherwise `author_association` speaks of the subject's author, so it counts when that
     is who acted.
     """
     if event_type == "push":
-        return "write"
-    author = subject.user or subject.author
-    acted = author is not None and author.login is not None and author.login == sender.login
-    return "write" if acted and subject.author_association in _INSIDERS else "read"
+        return "write", "only who may write can push"
+    author, association = subject.user or subject.author, subject.author_association
+    if author is None or author.login is None or author.login != sender.login:
+        return "read", "by the delivery alone: the sender is not known to be the author of the subject"
+    access = "write" if association in _INSIDERS else "read"
+    return access, f"by the delivery alone: author_association of the sender is {association or 'not told'}"
 
 
 def _flat(delivery: Delivery, payload: Payload, subject: Subject, app_slug: str) -> dict[str, JsonValue]:
     repository, sender, topic = payload.repository, payload.sender or _NOBODY, _topic(payload)
     event_type, is_bot = delivery.name, sender.type == "Bot"
+    access, reason = actor_access(event_type, sender, subject)
     return {
         "integration_id": delivery.connection_id,
         "event_type": event_type,
@@ -110,7 +114,8 @@ def _flat(delivery: Delivery, payload: Payload, subject: Subject, app_slug: str)
         "bot_sender": sender.login if is_bot else None,
         "own_app": bool(app_slug) and is_bot and sender.login == f"{app_slug}[bot]",
         "author_association": subject.author_association,
-        "actor_access": actor_access(event_type, sender, subject),
+        "actor_access": access,
+        "actor_access_reason": reason,
         "title": topic.name if topic.title is None else topic.title,
         "number": topic.number,
         "body": subject.body,

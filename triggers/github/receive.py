@@ -14,6 +14,7 @@ from triggers.source import Arrival, Ignored, Incoming
 from triggers.storable import storable_text
 
 _MOST_HEADER = 200
+_CHANGES_RIGHTS = frozenset({"member", "membership", "organization", "repository", "team", "team_add"})
 
 
 class GitHubSource:
@@ -40,7 +41,8 @@ class GitHubSource:
         decoded = _decoded(headers, incoming.body)
         payload = decoded.payload
         ignored = ignored_reason(name, payload)
-        return Arrival(key, name, subject_key(payload), decoded, ignored, topics=(topic(name, payload),))
+        topics, changes = (topic(name, payload),), name in _CHANGES_RIGHTS
+        return Arrival(key, name, subject_key(payload), decoded, ignored, topics=topics, changes_rights=changes)
 
     def parse(self, delivery: Delivery, parsed: object, settings: Mapping[str, Any]) -> list[Event] | Ignored:
         """One event, or why there is none."""

@@ -1,0 +1,88 @@
+"""Whether an event tells of what this installation did itself."""
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from loops.event import Event, JsonValue
+from loops.own_output import BRANCHES, Marks, OwnMark, Place, own_words
+from loops.store.github import LARGEST_ID, pushed_by
+
+_APP = "this installation's own app wrote it: own output never starts a loop"
+_COMMENTS = frozenset(
+    {
+        "commit_comment",
+        "discussion_comment",
+        "issue_comment",
+        "pull_request_review",
+        "pull_request_review_comment",
+    }
+)
+# Who acts otherwise on what we wrote, as who labels it, did not write it.
+_WRITING = frozenset({None, "opened", "created", "submitted", "edited"})
+_PUSHING = frozenset({"opened", "synchronize"})
+_HEADS = "refs/heads/"
+
+
+class OwnOutput:
+    """Knows an app by its name, and what was written with a personal token by our marks, branches and commits."""
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+
+    def words(self, connection: sa.Connection, event: Event, *, by_token: bool) -> str | None:
+        """Why the event is own output; None where it is not. `by_token`: its connection writes as a person."""
+        get = event.properties.get
+        if get("own_app") is True:
+            return _APP
+        if event.source != "github":
+            return None
+        mark = self._mark(event)
+        if mark is not None:
+            return own_words("it carries the mark of this installation", mark)
+        return self._pushed(connection, event) if by_token else None
+
+    def _mark(self, event: Event) -> OwnMark | None:
+        get = event.properties.get
+        body, repository, sender, number = get("body"), get("repository_id"), get("sender"), get("number")
+        if not isinstance(body, str) or not isinstance(repository, int) or not isinstance(sender, str):
+            return None
+        if get("action") not in _WRITING:
+            return None
+        under = number if get("event_type") in _COMMENTS and isinstance(number, int) else None
+        return self._marks.find(body, Place(repository, under, sender))
+
+    def _pushed(self, connection: sa.Connection, event: Event) -> str | None:
+        get = event.properties.get
+        kind, repository = get("event_type"), get("repository_id")
+        if kind not in ("push", "pull_request") or (kind == "pull_request" and get("action") not in _PUSHING):
+            return None
+        payload = get("github_event")
+        if not isinstance(payload, dict) or not isinstance(repository, int) or not 0 < repository <= LARGEST_ID:
+            return None
+        branch, sha = _pushed_by_push(payload) if kind == "push" else _pushed_to_pull_request(payload, repository)
+        mark = pushed_by(connection, repository, sha) if sha else None
+        if mark is not None:
+            return own_words(f"this installation pushed the commit {sha[:12]}", mark)
+        return own_words(f"the branch {branch} is this installation's", None) if branch.startswith(BRANCHES) else None
+
+
+def _pushed_by_push(payload: Mapping[str, JsonValue]) -> tuple[str, str]:
+    ref = _text(payload, "ref")
+    return (ref.removeprefix(_HEADS) if ref.startswith(_HEADS) else ""), _text(payload, "after")
+
+
+def _pushed_to_pull_request(payload: Mapping[str, JsonValue], repository: int) -> tuple[str, str]:
+    """Branch and commit of a pull request; none where it comes from a fork, whose owner names branches as he likes."""
+    pull = payload.get("pull_request")
+    head = pull.get("head") if isinstance(pull, dict) else None
+    if not isinstance(head, dict):
+        return "", ""
+    home = head.get("repo")
+    ours = isinstance(home, dict) and home.get("id") == repository
+    return (_text(head, "ref") if ours else ""), (_text(head, "sha") if ours else "")
+
+
+def _text(found: Mapping[str, JsonValue], key: str) -> str:
+    value = found.get(key)
+    return value if isinstance(value, str) else ""
