@@ -30,7 +30,7 @@ from loops.store.outage import is_outage
 from loops.store.runs import NewRun
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
-from triggers.matcher import Listener
+from triggers.matcher import Listener, Matches
 from triggers.people import remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.repeats import reason as came_before
@@ -38,6 +38,7 @@ from triggers.repeats import repeats
 from triggers.source import Ignored, Source
 from triggers.storable import storable_text
 from triggers.verdict import Verdict
+from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.dispatch")
 
@@ -198,6 +199,8 @@ class Dispatcher:
         events = source.parse(delivery, parsed, settings)
         if not isinstance(events, Ignored) and due.source == POSTHOG:
             events = self._of_people(connection, due, events, settings)
+        if due.source == WEBHOOK and not isinstance(events, Ignored) and self._alone(due) is None:
+            events = Ignored("the workflow of this webhook is not enabled")
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
         started, near = 0, 0
@@ -231,11 +234,11 @@ class Dispatcher:
 
     def _decide(self, connection: sa.Connection, due: Due, event: Event, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""
-        matches = self._definitions.index.match(due.project_id, event)
+        matches = self._matches(due, event)
         if not matches.passed and not matches.missed:
             return []
         with connection.begin_nested():
-            if event.properties.get("own_app") is True:
+            if event.properties.get("own_app") is True and event.source != WEBHOOK:
                 verdicts = [_own_output(listener) for listener in (*matches.passed, *matches.missed)]
                 self._keep(connection, due, event, position, verdicts, body=False)
                 return verdicts
@@ -248,6 +251,16 @@ class Dispatcher:
                 )
             self._keep(connection, due, event, position, verdicts, body=any(one.passed for one in verdicts))
         return verdicts
+
+    def _matches(self, due: Due, event: Event) -> Matches:
+        if due.source != WEBHOOK:
+            return self._definitions.index.match(due.project_id, event)
+        listener = self._alone(due)
+        return Matches(event, () if listener is None else (listener,))
+
+    def _alone(self, due: Due) -> Listener | None:
+        """The one loop that a webhook's delivery is for."""
+        return self._definitions.alone(str(self._configs[due.connection_id].get("workflow")))
 
     def _brakes_and_start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
         compared = listener.filter.explain(event)

@@ -15,6 +15,7 @@ class Incoming(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     query_string: str = ""
+    method: str = "POST"
 
 
 class Topic(NamedTuple):
@@ -34,7 +35,7 @@ class Arrival(NamedTuple):
     known and ignored: it is recorded, starts nothing, and is answered 200. `topics` are those of all its events, where
     the source can tell them without making the events: what no loop could listen for need not wait for dispatch.
     `told` are further texts of the answer, which the sender's protocol asks for. What is not `kept` is answered as
-    ignored and not stored.
+    ignored and not stored. `headers` are stored in place of those that the source names.
     """
 
     key: str
@@ -46,6 +47,7 @@ class Arrival(NamedTuple):
     topics: tuple[Topic, ...] | None = None
     told: Mapping[str, str] = MappingProxyType({})
     kept: bool = True
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

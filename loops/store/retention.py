@@ -2,8 +2,8 @@
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
 `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, and persons and groups that
-were not heard of again, after 90 days. Nothing goes that an open run still needs, no message that is not at rest, and
-no note that is open.
+were not heard of again, after 90 days; idempotency keys of runs by hand after 24 hours. Nothing goes that an open run
+still needs, no message that is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from loops.store.people_tables import groups, persons
+from loops.store.run_keys import KEEP as KEEP_RUN_KEYS
+from loops.store.run_keys import run_keys
 from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs
 from loops.store.task_tables import notes, task_rounds, tasks
@@ -30,6 +32,8 @@ _CLAIM = (claims.c.workflow_id, claims.c.claim)
 # With the instant at which they were seen: whoever is seen before he goes, stays.
 _PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
 _GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
+# With the instant: a key that was used again meanwhile stays.
+_RUN_KEY = (run_keys.c.workflow_id, run_keys.c.key, run_keys.c.created_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -56,6 +60,7 @@ class Old:
     notes: Keys = field(default_factory=list)
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
+    run_keys: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -86,6 +91,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
         persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
+        run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
     )
 
 
@@ -106,6 +112,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
+        (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

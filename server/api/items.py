@@ -9,6 +9,7 @@ from loops.store.notes import NoteRow
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.workflows import WorkflowRow
+from triggers.replay import Replayed
 
 
 def _at(instant: datetime | None) -> str | None:
@@ -65,6 +66,7 @@ def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
         "event": row["event_name"],
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
+        "replay": row["replay"],
         "status": row["status"],
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,
@@ -73,6 +75,23 @@ def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": _at(row["created_at"]),
         "started_at": _at(row["started_at"]),
         "finished_at": _at(row["finished_at"]),
+    }
+
+
+def replayed_item(one: Replayed) -> dict[str, Any]:
+    """What playing an event again came to for one workflow: `replay` is its number, `run` null where it started none."""
+    return {
+        "delivery": one.delivery_id,
+        "workflow": one.verdict.workflow,
+        "workflow_name": one.workflow_name,
+        "version": one.verdict.version,
+        "event": one.event,
+        "event_uuid": one.event_uuid,
+        "stage": one.verdict.stage,
+        "passed": one.verdict.passed,
+        "reason": one.verdict.reason,
+        "replay": one.replay,
+        "run": one.run,
     }
 
 

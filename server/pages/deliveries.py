@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.connections.kinds import KINDS
 from loops.event import Delivery
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
@@ -83,7 +84,7 @@ async def list_deliveries(visit: Visit) -> web.Response:
         chosen=status,
         is_first=before is None,
         older=older,
-        connections=[one for one in connections if one.kind in visit.services.sources],
+        connections=[one for one in connections if one.kind in visit.services.sources and KINDS[one.kind].receives],
         names={one.id: one.name for one in connections},
         costs={delivery: brief_cost(one) for delivery, one in spent.items()},
         public_url=visit.services.public_url(),
