@@ -61,7 +61,7 @@ from triggers.definitions import Definitions
 from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
-from triggers.manual import ByHand
+from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
 from triggers.slack.patience import Timing

@@ -15,7 +15,7 @@ from loops.workflows import Workflows
 from server.metrics import Metrics
 from triggers.definitions import Definitions
 from triggers.intake import Intake
-from triggers.manual import ByHand
+from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.source import Source
 

@@ -79,7 +79,7 @@ def run_item(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replayed_item(one: Replayed) -> dict[str, Any]:
-    """What playing an event again came to for one workflow: `replay` is its number, `run` null where it started none."""
+    """What playing an event again came to for one workflow: `replay` is its number, `run` null where none began."""
     return {
         "delivery": one.delivery_id,
         "workflow": one.verdict.workflow,

@@ -37,7 +37,7 @@ from server.web import make_app
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
 from triggers.intake import Intake
-from triggers.manual import ByHand
+from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
 
