@@ -53,7 +53,7 @@ async def replay_missed(call: Call) -> web.Response:
     body = await call.document("since", "until", "cursor")
     since = _instant(body.get("since"), "since")
     until = call.services.clock.now() if body.get("until") is None else _instant(body["until"], "until")
-    cursor = body.get("cursor") or ""
+    cursor = body.get("cursor", "")
     if not isinstance(cursor, str) or not cursor.isprintable():
         raise RequestError("the cursor is none of ours", hint="pass `next` of the part before", path="cursor")
     missed = await call.services.replays.missed(call.project, call.piece("id"), (since, until), cursor)
