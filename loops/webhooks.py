@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from loops.connections.book import ConnectionBook, OpenConnection
 from loops.connections.secrets import SecretBox
+from loops.definition.stored import stored_trigger
 from loops.errors import Conflict, NotFound, StoreError
 from loops.ports import Clock
 from loops.store import connections as store
@@ -128,17 +129,15 @@ async def webhook_at(book: ConnectionBook, token: str) -> OpenConnection:
 
 def trigger_of(row: WorkflowRow) -> Mapping[str, Any] | None:
     """The trigger's config where it is a webhook; None for all others."""
-    for action in row.definition.get("actions") or ():
-        config = action.get("config")
-        if action.get("type") == "trigger" and isinstance(config, Mapping) and config.get("type") == KIND:
-            return config
-    return None
+    config = stored_trigger(row.definition)
+    return config if config.get("type") == KIND else None
 
 
 def method_of(trigger: Mapping[str, Any]) -> str:
     """The method that the requests of a stored trigger have to have."""
-    given = (trigger.get("inputs") or {}).get("method") or {}
-    return str(given.get("value") or "POST")
+    inputs = trigger.get("inputs")
+    given = inputs.get("method") if isinstance(inputs, Mapping) else None
+    return str((given.get("value") if isinstance(given, Mapping) else None) or "POST")
 
 
 def _token(number: int) -> str:

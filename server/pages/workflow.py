@@ -11,6 +11,7 @@ from aiohttp import web
 
 from loops.definition import to_yaml
 from loops.definition.plain import SERVER_KEYS
+from loops.definition.stored import stored_trigger, stored_variables
 from loops.store import run_queries, task_queries
 from loops.store import workflows as store
 from loops.store.task_queries import Spent
@@ -100,15 +101,14 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
 
 def starts_by_hand(row: WorkflowRow) -> bool:
     """Whether a person may start it now."""
-    triggers = (one.get("config") or {} for one in row.definition.get("actions") or () if one.get("type") == "trigger")
-    return row.status == "active" and any(one.get("type") in STARTED_BY_HAND for one in triggers)
+    return row.status == "active" and stored_trigger(row.definition).get("type") in STARTED_BY_HAND
 
 
 def _variables(row: WorkflowRow) -> list[Mapping[str, Any]]:
     """The variables that it declares, as fields of a form."""
     return [
         {"key": one["key"], "label": one.get("label") or one["key"], "default": one.get("default", "")}
-        for one in row.definition.get("variables") or ()
+        for one in stored_variables(row.definition)
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from loops.definition.findings import nearest, shown
 from loops.definition.requested import compile_requested
+from loops.definition.stored import stored_trigger, stored_variables
 from loops.errors import Conflict, RequestError
 from loops.event import Event, JsonValue
 from loops.runs.variables import MOST_BYTES
@@ -22,8 +23,7 @@ _WORDS = {"string": "text", "number": "a number", "boolean": "true or false"}
 
 def trigger_started_by_hand(definition: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The trigger of a stored definition. Raises Conflict where no person may start it."""
-    found = (one.get("config") for one in definition.get("actions") or () if one.get("type") == "trigger")
-    config: Mapping[str, Any] = next((one for one in found if isinstance(one, Mapping)), {})
+    config = stored_trigger(definition)
     if config.get("type") not in STARTED_BY_HAND:
         raise Conflict(
             f"workflow {name!r} is started by events (its trigger is {config.get('type')}), not by hand",
@@ -36,7 +36,7 @@ def read_variables(definition: Mapping[str, Any], given: Mapping[str, JsonValue]
     """The variables that a run begins with in place of their defaults. Numbers and booleans may be given as text too,
     as defaults are. RequestError for one that is not declared, that does not fit its type, or where they take too much.
     """
-    declared = {one["key"]: one for one in definition.get("variables") or ()}
+    declared = {one["key"]: one for one in stored_variables(definition)}
     values: dict[str, JsonValue] = {}
     for key, value in given.items():
         if key not in declared:
