@@ -8,6 +8,7 @@ LoopsError                   code, http_status, retryable; the message says what
 │  └─ TemplateError          a Hog or Liquid template that cannot be compiled or rendered
 ├─ DeliveryError             an arrival that is not taken
 │  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
+│  └─ MethodNotTaken 405
 ├─ RequestError 400          an API call whose arguments do not fit
 ├─ AccessError               ├─ NotAuthenticated 401   └─ NotAllowed 403
 ├─ RunError                  inside a run
@@ -120,6 +121,17 @@ class PayloadTooLarge(DeliveryError):
 
     code = "delivery.too_large"
     http_status = 413
+
+
+class MethodNotTaken(DeliveryError):
+    """A request to a webhook with another method than its workflow takes, which is `allowed`."""
+
+    code = "delivery.method"
+    http_status = 405
+
+    def __init__(self, method: str, allowed: str) -> None:
+        super().__init__(f"the webhook takes {allowed}, not {method[:20]}", hint="set `method` in the trigger's inputs")
+        self.allowed = allowed
 
 
 class RequestError(LoopsError):

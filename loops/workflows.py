@@ -43,9 +43,16 @@ class Workflows:
     """Raises DefinitionError with every fault, NotFound, or Conflict."""
 
     def __init__(
-        self, writer: Writer, reader: Reader, clock: Clock, changed: Callable[[], None] = lambda: None
+        self,
+        writer: Writer,
+        reader: Reader,
+        clock: Clock,
+        changed: Callable[[], None] = lambda: None,
+        saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
     ) -> None:
+        """`saved` is called with each stored change, inside of its transaction; `changed` after it."""
         self._changed = changed
+        self._saved = saved
         self._writer = writer
         self._reader = reader
         self._clock = clock
@@ -82,6 +89,7 @@ class Workflows:
             updated_at=now,
         )
         store.insert(connection, row)
+        self._saved(connection, row)
         return Saved(row, "created", _warnings(connection, project_id, workflow))
 
     async def update(
@@ -126,6 +134,7 @@ class Workflows:
         )
         store.update(connection, row.id, **_changes(row, changed))
         store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
+        self._saved(connection, changed)
         return Saved(changed, "updated", warnings)
 
     async def enable(self, project_id: str, workflow_id: str, by: str) -> Saved:
@@ -165,6 +174,7 @@ class Workflows:
             updated_at=self._clock.now(),
         )
         store.update(connection, row.id, **_changes(row, changed))
+        self._saved(connection, changed)
         return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str) -> WorkflowRow:
@@ -183,6 +193,7 @@ class Workflows:
             epoch = store.bump_epoch(connection)
             changed = dataclasses.replace(row, status=status, changed_epoch=epoch, updated_at=self._clock.now())
             store.update(connection, row.id, **_changes(row, changed))
+            self._saved(connection, changed)
             return changed
 
         return await self._write(retire)

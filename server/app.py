@@ -47,6 +47,7 @@ from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
 from loops.threads import off_loop
+from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.message import Notifiers
 from notify.posting import make_outbox
@@ -61,7 +62,9 @@ from triggers.definitions import Definitions
 from triggers.dispatch import BatchOutcome, Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
+from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
+from triggers.replay import Replays
 from triggers.slack.patience import Timing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
@@ -182,7 +185,7 @@ class Service:
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
-        handoff = Handoff()
+        handoff, webhooks = Handoff(), Webhooks(self._box, clock)
         definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
@@ -214,7 +217,18 @@ class Service:
             ),
             sources=self._wiring.sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake),
+            workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake, saved=webhooks.keep),
+            webhooks=webhooks,
+            by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
+            replays=Replays(
+                self._writer,
+                reader,
+                self._engine,
+                clock,
+                self._wiring.sources,
+                self._programs.begin,
+                self._programs.writes,
+            ),
             runs=RunControl(self._writer, reader, self._engine, clock, self._stop),
             messages=self._messages,
             metrics=self.metrics,

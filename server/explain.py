@@ -75,7 +75,7 @@ class _Found:
     settings: Mapping[str, Any]
     loops: list[WorkflowRow]
     names: dict[str, str]
-    runs: dict[tuple[str, str], str]
+    runs: dict[tuple[str, str, int], str]
     project: ProjectFilters
     former: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
@@ -146,7 +146,8 @@ def _stored(found: _Found) -> Iterator[Told]:
     for event in found.stored:
         for verdict in event["verdicts"] or ():
             name = found.names.get(verdict["workflow"], "")
-            run = found.runs.get((verdict["workflow"], event["uuid"])) if verdict["passed"] else None
+            started = (verdict["workflow"], event["uuid"], verdict.get("replay", 0))
+            run = found.runs.get(started) if verdict["passed"] else None
             yield Told(verdict, name, event["name"], event["uuid"], recomputed=False, run=run)
 
 
@@ -209,7 +210,11 @@ def _listening(row: WorkflowRow, found: _Found) -> Listener | Verdict:
         listener = listener_of(row, found.project)
     except DefinitionError as error:
         return deaf("trigger", f"its definition cannot be used any more: {error.message}")
-    return listener or deaf("trigger", "its trigger is started by no delivery")
+    if listener is None:
+        return deaf("trigger", "its trigger is started by no delivery")
+    if listener.kind == "webhook" and found.settings.get("workflow") != row.id:
+        return deaf("trigger", "its trigger is a webhook: it hears what is sent to its own address alone")
+    return listener
 
 
 _STATUS = {"draft": "a draft: it is not enabled", "archived": "archived"}

@@ -10,10 +10,13 @@ from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
+from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
 from triggers.definitions import Definitions
 from triggers.intake import Intake
+from triggers.manual.receive import ByHand
+from triggers.replay import Replays
 from triggers.source import Source
 
 
@@ -35,6 +38,9 @@ class Services:
     sources: Mapping[str, Source]
     definitions: Definitions
     workflows: Workflows
+    webhooks: Webhooks
+    by_hand: ByHand
+    replays: Replays
     runs: RunControl
     messages: Messages
     metrics: Metrics

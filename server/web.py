@@ -9,9 +9,11 @@ from loops.store.readiness import touch_readiness
 from server.api import register_api
 from server.api.capture import add_capture_routes
 from server.api.hooks import BodyBudget, receive_handler
+from server.api.incoming import webhook_handler
 from server.pages import register_pages
 from server.services import SERVICES, Services
 from triggers.source import Source
+from triggers.webhook import WebhookSource
 
 log = logging.getLogger("loops.web")
 
@@ -24,6 +26,9 @@ def make_app(services: Services) -> web.Application:
     app[SERVICES] = services
     budget = BodyBudget(services.settings.max_body_bytes_in_flight)
     for source in services.sources.values():
+        if isinstance(source, WebhookSource):
+            app.router.add_route("*", "/hooks/in/{token}", webhook_handler(services, source, budget))
+            continue
         app.router.add_post(_hook_path(source), receive_handler(services, source, budget))
     add_capture_routes(app, services, budget)
     _add_health(app)

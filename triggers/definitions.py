@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from loops.definition import listening_filter, listening_mask
 from loops.errors import DefinitionError
-from loops.filters import NO_PROJECT, ProjectFilters
+from loops.filters import NO_PROJECT, ProjectFilters, compile_filter
 from loops.projects import project_filters
 from loops.runs.state import RunState
 from loops.store import workflows as store
@@ -51,6 +51,7 @@ class Definitions:
         self.names = RepositoryNames()
         self._writes = writes
         self.broken: dict[str, Broken] = {}
+        self._alone: dict[str, Listener] = {}
         self._epoch = 0
         self._begin = begin
         self._names: dict[str, str] = {}
@@ -83,12 +84,17 @@ class Definitions:
         self.index = Index()
         self.names.forget()
         self.broken.clear()
+        self._alone.clear()
         self._projects.clear()
         self._epoch = 0
 
     def listeners(self) -> list[Listener]:
         """Every listener, in no particular order."""
         return self.index.listeners()
+
+    def alone(self, workflow_id: str) -> Listener | None:
+        """The listener of an enabled workflow whose events are sent to it alone; None for all others."""
+        return self._alone.get(workflow_id)
 
     def name(self, workflow_id: str) -> str:
         """The workflow's name as last seen."""
@@ -112,6 +118,7 @@ class Definitions:
     def _take(self, connection: sa.Connection, row: WorkflowRow) -> None:
         self.index.remove(row.id)
         self.broken.pop(row.id, None)
+        self._alone.pop(row.id, None)
         self._names[row.id] = row.name
         if row.status != "active":
             return
@@ -121,7 +128,11 @@ class Definitions:
             self.broken[row.id] = Broken(row.id, row.version, error.message)
             log.warning("workflow cannot listen", extra={"workflow_id": row.id, "reason": error.message})
             return
-        if listener is not None:
+        if listener is None:
+            return
+        if listener.kind == "webhook":
+            self._alone[row.id] = listener
+        else:
             self.index.add(listener)
 
 
@@ -136,12 +147,14 @@ def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
 
 
 def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
-    """What an enabled workflow listens to; None for triggers that no event starts (schedule, manual, webhook).
+    """What an enabled workflow listens to; None for triggers that no delivery starts (schedule, manual).
 
     Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
     """
     config = _trigger_config(row.definition)
     compiled = listening_filter(config, project)
+    if config["type"] == "webhook":
+        compiled = compile_filter({}, project=project)
     if compiled is None:
         return None
     return Listener(
@@ -150,7 +163,7 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         since=row.since_epoch,
         version=row.version,
         project_id=row.project_id,
-        kind="event" if config["type"] == "event" else "internal-event",
+        kind=config["type"],
         allows_unverified=config.get("allow_unverified") is True,
         mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
         # Rather too often than once too few: what really turns on it is found out event by event.

@@ -34,7 +34,7 @@ from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff, Held
 from triggers.mask_stage import hold
-from triggers.matcher import Listener
+from triggers.matcher import Listener, Matches
 from triggers.people import remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.repeats import reason as came_before
@@ -43,6 +43,7 @@ from triggers.rights import PATIENCE, Question
 from triggers.source import Ignored, Source
 from triggers.storable import storable_text
 from triggers.verdict import Verdict
+from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.dispatch")
 
@@ -221,6 +222,8 @@ class Dispatcher:
         events = source.parse(delivery, parsed, settings)
         if not isinstance(events, Ignored) and due.source == POSTHOG:
             events = self._of_people(connection, due, events, settings)
+        if due.source == WEBHOOK and not isinstance(events, Ignored) and self._alone(settings) is None:
+            events = Ignored("the workflow of this webhook is not enabled")
         if isinstance(events, Ignored):
             return Settled(due.id, "ignored", events.reason, 0)
         started, near, masked = 0, 0, 0
@@ -230,7 +233,7 @@ class Dispatcher:
             if event.uuid in decided:
                 started += decided[event.uuid]
                 continue
-            heard = self._audience.of(connection, due, event, row)
+            heard = self._heard(connection, due, event, row)
             if isinstance(heard, Question):  # nothing is decided yet: what has to be asked about comes alone
                 return heard
             verdicts = self._decide(connection, due, heard, position)
@@ -281,6 +284,17 @@ class Dispatcher:
                 )
             self._keep(connection, due, heard, position, verdicts)
         return verdicts
+
+    def _heard(self, connection: sa.Connection, due: Due, event: Event, row: ConnectionRow | None) -> Heard | Question:
+        """Who hears the event; that of a webhook the one loop whose address it came to."""
+        if due.source != WEBHOOK:
+            return self._audience.of(connection, due, event, row)
+        listener = self._alone({} if row is None else row.config)
+        return Heard(event, Matches(event, () if listener is None else (listener,)))
+
+    def _alone(self, settings: Mapping[str, Any]) -> Listener | None:
+        """The one loop that a webhook's delivery is for."""
+        return self._definitions.alone(str(settings.get("workflow")))
 
     def _brakes_and_start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
         compared = listener.filter.explain(event)

@@ -66,7 +66,7 @@ class Intake:
             await self._writer.run(lambda transaction: bump(transaction, rights_epoch(connection.id)))
         if not arrival.kept:
             return Answer("", "ignored", arrival.ignored or "")
-        headers = _kept_headers(source, incoming)
+        headers = _kept_headers(source, incoming) if arrival.headers is None else dict(arrival.headers)
         row = self._row(source, connection, incoming, arrival, headers)
         if arrival.ignored is not None or row.unheard is not None:
             receipt = await self._writer.accept(row)

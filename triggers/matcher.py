@@ -17,9 +17,10 @@ from triggers.masking import Mask
 from triggers.source import Topic
 from triggers.verdict import Verdict
 
-TriggerKind: TypeAlias = Literal["internal-event", "event"]
+TriggerKind: TypeAlias = Literal["internal-event", "event", "webhook"]
 
 NEAR_MISSES = 20
+_KINDS: Mapping[str, TriggerKind] = {"posthog": "event", "webhook": "webhook"}
 
 # The levels below the event's name. actor_access is none: it may have to be looked up, and is asked for last.
 _PROPERTIES = ("repository", "event_type", "channel", "action")
@@ -155,12 +156,13 @@ class Index:
 
 
 def kind_of(event: Event) -> TriggerKind:
-    """Which type of trigger may listen: `event` for what PostHog captured, `internal-event` for all else."""
+    """Which type of trigger may listen: `event` for what PostHog captured, `webhook` for a request to a workflow's own
+    address, `internal-event` for all else."""
     return _kind_from(event.source)
 
 
 def _kind_from(source: str) -> TriggerKind:
-    return "event" if source == "posthog" else "internal-event"
+    return _KINDS.get(source, "internal-event")
 
 
 def explain(listener: Listener, project_id: str, event: Event) -> Verdict:

@@ -7,11 +7,13 @@ from triggers.github import GitHubSource
 from triggers.posthog import PostHogSource
 from triggers.slack import SlackSource
 from triggers.source import Source
+from triggers.webhook import WebhookSource
 
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
         "github": GitHubSource(),
         "posthog": PostHogSource(),
         "slack": SlackSource(),
+        "webhook": WebhookSource(),
     }
 )

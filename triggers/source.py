@@ -15,6 +15,7 @@ class Incoming(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     query_string: str = ""
+    method: str = "POST"
 
 
 class Topic(NamedTuple):
@@ -36,7 +37,8 @@ class Arrival(NamedTuple):
     known and ignored: it is recorded, starts nothing, and is answered 200. `topics` are those of all its events, where
     the source can tell them without making the events: what no loop could listen for need not wait for dispatch.
     `told` are further texts of the answer, which the sender's protocol asks for. What is not `kept` is answered as
-    ignored and not stored. `changes_rights` where it tells that somebody may now do something else than before.
+    ignored and not stored. `headers` are stored in place of those that the source names. `changes_rights` where it
+    tells that somebody may now do something else than before.
     """
 
     key: str
@@ -49,6 +51,7 @@ class Arrival(NamedTuple):
     told: Mapping[str, str] = MappingProxyType({})
     kept: bool = True
     changes_rights: bool = False
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

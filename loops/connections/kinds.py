@@ -36,12 +36,14 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`receives` when senders deliver to a hook of the connection; `together` checks the settings as a whole."""
+    """`receives` when senders deliver to a hook of the connection; `together` checks the settings as a whole. `kept` is
+    what Loops itself stores in a connection beside its settings; a kind that has it is made by Loops alone."""
 
     name: str
     settings: tuple[Setting, ...]
     together: Callable[[Mapping[str, str]], list[Fault]]
     receives: bool = True
+    kept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,10 @@ def _posthog(values: Mapping[str, str]) -> list[Fault]:
     return [Fault("settings", "hold no credential", "api_key for capture, webhook_secret for a webhook destination")]
 
 
+def _webhook(values: Mapping[str, str]) -> list[Fault]:  # noqa: ARG001 - one shape for all
+    return []
+
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -319,6 +325,13 @@ KINDS: Mapping[str, Kind] = {
                 Setting("group_types", check=_group_types),
             ),
             _posthog,
+        ),
+        Kind(
+            "webhook",
+            (Setting("webhook_secret", secret=True, check=_webhook_secret),),
+            _webhook,
+            receives=False,  # its address holds a secret, and is told to editors of its workflow
+            kept=frozenset({"workflow", "trigger", "token"}),
         ),
     )
 }

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from loops.definition.findings import Findings, join
 from loops.definition.schema.actions import ActionShape, FunctionConfig, TriggerAction
-from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT, Trigger
+from loops.definition.schema.triggers import Trigger
 
-UNSTARTED_TRIGGERS = frozenset({"schedule", "manual", "webhook"})
+UNSTARTED_TRIGGERS = frozenset({"schedule"})
 INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     "template-posthog-create-task": {
         "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
@@ -19,7 +19,7 @@ INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_WHAT_STARTS = f"what starts a workflow now: event, and internal-event with the event {GITHUB_EVENT} or {SLACK_EVENT}"
+_WHAT_STARTS = "loops run starts it by hand"
 
 
 def not_built(template_id: str) -> str:

@@ -145,6 +145,13 @@ def listed(connection: sa.Connection, project_id: str, kind: str | None = None) 
     return [ConnectionRow(*row) for row in connection.execute(query.order_by(connections.c.id))]
 
 
+def named(connection: sa.Connection, project_id: str, kind: str, name: str) -> ConnectionRow | None:
+    """The connection of this kind and name, None where there is none."""
+    here = (connections.c.project_id == project_id, connections.c.kind == kind, connections.c.name == name)
+    row = connection.execute(sa.select(*_CONNECTION).where(*here)).first()
+    return None if row is None else ConnectionRow(*row)
+
+
 def of_kind(connection: sa.Connection, kind: str) -> list[ConnectionRow]:
     """The connections of this kind of every project, in the order they were made."""
     query = sa.select(*_CONNECTION).where(connections.c.kind == kind).order_by(connections.c.id)

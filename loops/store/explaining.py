@@ -43,11 +43,11 @@ def names(connection: sa.Connection, ids: Sequence[str]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def started(connection: sa.Connection, delivery_id: str) -> dict[tuple[str, str], str]:
-    """The runs that a delivery started, by workflow and uuid of the event; the first where it was played again."""
+def started(connection: sa.Connection, delivery_id: str) -> dict[tuple[str, str, int], str]:
+    """The runs that a delivery started, by workflow, uuid of the event, and number of the replay."""
     rows = connection.execute(
-        sa.select(runs.c.workflow_id, runs.c.event_uuid, runs.c.id)
-        .where(runs.c.delivery_id == delivery_id)
-        .order_by(runs.c.replay.desc())
+        sa.select(runs.c.workflow_id, runs.c.event_uuid, runs.c.replay, runs.c.id).where(
+            runs.c.delivery_id == delivery_id
+        )
     )
-    return {(row[0], row[1]): row[2] for row in rows}
+    return {(row[0], row[1], row[2]): row[3] for row in rows}

@@ -3,7 +3,8 @@
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
 `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons
 and groups that were not heard of again, after 90 days; windows of masks a day after their end, and those of archived
-workflows. Nothing goes that an open run still needs, no message that is not at rest, and no note that is open.
+workflows; idempotency keys of runs by hand after 24 hours. Nothing goes that an open run still needs, no message that
+is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ import sqlalchemy as sa
 from loops.store.github_tables import pushed_heads
 from loops.store.mask_tables import masks
 from loops.store.people_tables import groups, persons
+from loops.store.run_keys import KEEP as KEEP_RUN_KEYS
+from loops.store.run_keys import run_keys
 from loops.store.runs import OPEN
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
@@ -38,6 +41,8 @@ _GROUP = (groups.c.project_id, groups.c.type, groups.c.key, groups.c.seen_at)
 # With its end: a window that has begun anew since it was found is another one.
 _MASK = (masks.c.workflow_id, masks.c.digest, masks.c.ends_at)
 _ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.status == "archived"))
+# With the instant: a key that was used again meanwhile stays.
+_RUN_KEY = (run_keys.c.workflow_id, run_keys.c.key, run_keys.c.created_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -66,6 +71,7 @@ class Old:
     groups: Keys = field(default_factory=list)
     masks: Keys = field(default_factory=list)
     heads: Keys = field(default_factory=list)
+    run_keys: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -99,6 +105,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         masks=batch(sa.select(*_MASK).where(masks.c.ends_at < now - _MASK_GRACE))
         or batch(sa.select(*_MASK).where(_ARCHIVED)),
         heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
+        run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
     )
 
 
@@ -121,6 +128,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
         (masks.delete().where(_among(_MASK, old.masks)), old.masks),
         (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
+        (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -12,6 +12,7 @@ from aiohttp import ClientPayloadError, web
 from loops.errors import DeliveryError, LoopsError, NotFound, PayloadMalformed, PayloadTooLarge, StoreBusy, StoreError
 from server.metrics import Metrics
 from server.services import Services
+from triggers.intake import Answer
 from triggers.source import Incoming, Source
 
 log = logging.getLogger("loops.hooks")
@@ -140,6 +141,11 @@ async def _receive(services: Services, source: Source, budget: BodyBudget, reque
         answer = await services.intake.receive(source, opened, incoming)
     finally:
         budget.give_back(held)
+    return accepted(answer)
+
+
+def accepted(answer: Answer) -> web.Response:
+    """How a sender is told what became of its delivery."""
     told = {"delivery": answer.delivery, "status": answer.status, "reason": answer.reason}
     if answer.told:
         told |= answer.told

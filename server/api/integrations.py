@@ -32,6 +32,12 @@ async def create(call: Call) -> web.Response:
     """Store a connection: kind, name and settings."""
     body = await call.document("kind", "name", "settings")
     kind = kind_named(body.get("kind"))
+    if kind.kept:
+        raise RequestError(
+            f"a {kind.name} connection is made by Loops itself, for each workflow whose trigger is a {kind.name}",
+            hint="save the workflow; loops webhook WORKFLOW shows its address",
+            path="kind",
+        )
     name = check_name(body.get("name"))
     checked = check_settings(kind, _settings(body))
     services = call.services
@@ -62,11 +68,14 @@ async def update(call: Call) -> web.Response:
 
     def put(connection: sa.Connection) -> ConnectionRow:
         row = store.held(connection, call.project, number)
-        stored = {**row.config, **{name: str(value) for name, value in services.box.open(row.secrets).items()}}
-        checked = check_changes(kind_named(row.kind), stored, given)
-        sealed, now = services.box.seal(checked.secrets), services.clock.now()
-        store.change(connection, number, config=checked.config, secrets=sealed, now=now)
-        return dataclasses.replace(row, config=checked.config, secrets=sealed, updated_at=now)
+        kind, opened = kind_named(row.kind), services.box.open(row.secrets)
+        stored = {**row.config, **{name: str(value) for name, value in opened.items()}}
+        checked = check_changes(kind, {name: stored[name] for name in stored.keys() - kind.kept}, given)
+        config = {name: row.config[name] for name in row.config.keys() & kind.kept} | dict(checked.config)
+        own = {name: opened[name] for name in opened.keys() & kind.kept}
+        sealed, now = services.box.seal(own | dict(checked.secrets)), services.clock.now()
+        store.change(connection, number, config=config, secrets=sealed, now=now)
+        return dataclasses.replace(row, config=config, secrets=sealed, updated_at=now)
 
     return answer(_item(services, await services.writer.run(put)))
 
@@ -81,7 +90,7 @@ async def rotate(call: Call) -> web.Response:
 
 
 async def delete(call: Call) -> web.Response:
-    """Delete a connection; its hook answers 404 from then on."""
+    """Delete a connection; its hook answers 404 from then on. A webhook's is made anew when its workflow is saved."""
     number = call.number("id")
     await call.services.writer.run(lambda connection: store.delete(connection, call.project, number))
     return web.Response(status=204)
@@ -101,17 +110,17 @@ def _item(services: Services, row: ConnectionRow) -> dict[str, Any]:
         "id": str(row.id),
         "kind": row.kind,
         "name": row.name,
-        "config": dict(row.config),
-        "secrets": _names_of_secrets(services, row),
+        "config": {name: value for name, value in row.config.items() if name != "trigger"},
+        "secrets": _names_of_secrets(services, row, frozenset() if kind is None else kind.kept),
         "hook_url": f"{services.public_url()}/hooks/{row.kind}/{row.id}" if receives else None,
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),
     }
 
 
-def _names_of_secrets(services: Services, row: ConnectionRow) -> list[str] | None:
+def _names_of_secrets(services: Services, row: ConnectionRow, kept: frozenset[str]) -> list[str] | None:
     """Which secrets are set; None where they cannot be opened with the keys of this service."""
     try:
-        return sorted(services.box.open(row.secrets))
+        return sorted(services.box.open(row.secrets).keys() - kept)
     except StoreError:
         return None

@@ -11,6 +11,7 @@ from loops.store.tasks import TaskRow
 from loops.store.workflows import WorkflowRow
 from server.happening import run_happening
 from server.trigger_words import trigger_words
+from triggers.replay import Replayed
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -73,6 +74,7 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "what": run_happening(row, told),
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
+        "replay": row["replay"],
         "status": row["status"],
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,
@@ -81,6 +83,23 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "created_at": _at(row["created_at"]),
         "started_at": _at(row["started_at"]),
         "finished_at": _at(row["finished_at"]),
+    }
+
+
+def replayed_item(one: Replayed) -> dict[str, Any]:
+    """What playing an event again came to for one workflow: `replay` is its number, `run` null where none began."""
+    return {
+        "delivery": one.delivery_id,
+        "workflow": one.verdict.workflow,
+        "workflow_name": one.workflow_name,
+        "version": one.verdict.version,
+        "event": one.event,
+        "event_uuid": one.event_uuid,
+        "stage": one.verdict.stage,
+        "passed": one.verdict.passed,
+        "reason": one.verdict.reason,
+        "replay": one.replay,
+        "run": one.run,
     }
 
 

@@ -18,7 +18,7 @@ def add_commands(add: Adder) -> None:
     """integrations, token."""
     integrations = add.group("integrations", "list, create, change and delete connections")
     listing = integrations.command("list", _list, "list connections")
-    listing.add_argument("--kind", choices=_KINDS, help="only these")
+    listing.add_argument("--kind", choices=(*_KINDS, "webhook"), help="only these")
     add_paging(listing)
     create = integrations.command("create", _create, "store a connection")
     create.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))

@@ -22,6 +22,7 @@ from loops.errors import (
 )
 
 _PATIENCE = 60.0
+_NONE: Mapping[str, str] = {}
 _BY_STATUS: Mapping[int, type[LoopsError]] = {
     400: RequestError,
     401: NotAuthenticated,
@@ -71,8 +72,10 @@ class Client:
         """GET below the project; parameters that are None are left out."""
         return self._call("GET", self._path(path, query), None)
 
-    def post(self, *path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
-        return self._call("POST", self._path(path, {}), body or {})
+    def post(self, *path: str, body: Mapping[str, Any] | None = None, key: str = "") -> Any:  # noqa: ANN401 - JSON
+        """POST below the project; with an idempotency key, where one is given."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._call("POST", self._path(path, {}), body or {}, headers)
 
     def patch(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return self._call("PATCH", self._path(path, {}), body)
@@ -90,8 +93,8 @@ class Client:
         pieces = "".join("/" + quote(piece, safe="") for piece in path)
         return self._project + pieces + ("?" + urlencode(given) if given else "")
 
-    def _call(self, method: str, target: str, body: object) -> Any:  # noqa: ANN401 - JSON
-        status, told = self._exchange(method, target, body)
+    def _call(self, method: str, target: str, body: object, headers: Mapping[str, str] = _NONE) -> Any:  # noqa: ANN401
+        status, told = self._exchange(method, target, body, headers)
         if status < 300:
             return told
         error = told.get("error") if isinstance(told, dict) else None
@@ -99,8 +102,8 @@ class Client:
             raise ExternalError(self._place, f"answered {status} and no error of Loops", status=status)
         raise _as_error(self._place, status, error)
 
-    def _exchange(self, method: str, target: str, body: object) -> tuple[int, Any]:
-        headers = {**self._headers, "Accept": "application/json"}
+    def _exchange(self, method: str, target: str, body: object, more: Mapping[str, str] = _NONE) -> tuple[int, Any]:
+        headers = {**self._headers, **more, "Accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, outbox, run, runs, workflow, workflows
+from server.pages import deliveries, outbox, run, runs, starts, workflow, workflows
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -33,6 +33,8 @@ def register_pages(app: web.Application) -> None:
     app.router.add_post("/outbox/{id}/resend", visited(outbox.send_again, "editor"))
     app.router.add_get("/workflows", visited(workflows.list_workflows))
     app.router.add_get("/workflows/{id}", visited(workflow.show_workflow))
+    app.router.add_post("/workflows/{id}/run", visited(starts.run_workflow, "editor"))
+    app.router.add_post("/deliveries/{id}/replay", visited(starts.replay_delivery, "editor"))
     app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))
     app.router.add_post("/workflows/{id}/disable", visited(workflows.disable_workflow, "editor"))
     # Programs get their own answers where programs ask.

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.connections.kinds import KINDS
 from loops.event import Delivery
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
@@ -28,9 +29,11 @@ _MOST_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class VerdictShown:
-    """What was decided about one loop. `run` leads to the run that it started."""
+    """What was decided about one loop. `run` leads to the run that it started; `again` is the loop's id, where it
+    stands here first."""
 
     workflow: str
+    again: str
     version: int
     passed: bool
     stage: str
@@ -86,7 +89,7 @@ async def list_deliveries(visit: Visit) -> web.Response:
         chosen=status,
         is_first=before is None,
         older=older,
-        connections=[one for one in connections if one.kind in visit.services.sources],
+        connections=[one for one in connections if one.kind in visit.services.sources and KINDS[one.kind].receives],
         whats=whats,
         names={one.id: one.name for one in connections},
         costs={delivery: brief_cost(one) for delivery, one in spent.items()},
@@ -96,17 +99,26 @@ async def list_deliveries(visit: Visit) -> web.Response:
 
 async def show_delivery(visit: Visit) -> web.Response:
     """GET /deliveries/{id}, by our id or the sender's"""
+    return await delivery_page(visit)
+
+
+async def delivery_page(visit: Visit, status: int = 200, alert: str = "") -> web.Response:
+    """The page of a delivery, with what went wrong where something did."""
     wanted = wanted_id(visit.request.match_info["id"], "delivery")
     project = visit.who.project_id
     explanation = await explained(visit.services, project, wanted)
     row = explanation.delivery
     rest = await visit.services.reader.read(lambda connection: _rest(connection, project, row))
+    can_replay = visit.may("editor") and rest.whole is not None and row["status"] != "accepted"
     return visit.show(
         "delivery.html",
+        status,
+        alert=alert,
+        can_replay=can_replay,
         row=row,
         what=rest.what,
         connection=rest.connection,
-        events=_events(explanation.verdicts, rest.runs),
+        events=_events(explanation.verdicts),
         note=explanation.note,
         runs=rest.runs,
         headers=sorted(rest.whole.headers.items()) if rest.whole else [],
@@ -129,35 +141,34 @@ async def _body(whole: Delivery) -> Shown:
     return await off_loop(lambda: shown_body(whole.body, content_type))
 
 
-def _events(verdicts: Sequence[Told], runs: Sequence[Mapping[str, Any]]) -> list[EventShown]:
+def _events(verdicts: Sequence[Told]) -> list[EventShown]:
     """The verdicts event by event, in the order in which they came."""
-    # Of several replays the first run is the one that the stored verdict tells of.
-    started = {(run["event_uuid"], run["workflow_id"]): str(run["id"]) for run in runs}
     grouped: dict[tuple[str, str], list[Told]] = {}
     for told in verdicts:
         grouped.setdefault((told.event, told.event_uuid), []).append(told)
-    return [_event(name, uuid, group, started) for (name, uuid), group in grouped.items()]
+    return [_event(name, uuid, group) for (name, uuid), group in grouped.items()]
 
 
-def _event(name: str, uuid: str, group: Sequence[Told], started: Mapping[tuple[str, str], str]) -> EventShown:
+def _event(name: str, uuid: str, group: Sequence[Told]) -> EventShown:
     stored = [told for told in group if not told.recomputed]
     stored.sort(key=lambda told: not told.verdict["passed"])
-    return EventShown(
-        name,
-        uuid,
-        tuple(_verdict(told, started.get((uuid, told.verdict["workflow"]))) for told in stored),
-        tuple(_verdict(told, None) for told in group if told.recomputed),
-    )
+    seen: set[str] = set()
+    shown = [_verdict(told, seen) for told in stored]
+    return EventShown(name, uuid, tuple(shown), tuple(_verdict(told, seen) for told in group if told.recomputed))
 
 
-def _verdict(told: Told, run: str | None) -> VerdictShown:
+def _verdict(told: Told, seen: set[str]) -> VerdictShown:
+    """`seen` are the loops that have a verdict above: one way to play again is enough for each."""
     verdict = told.verdict
+    again = "" if verdict["workflow"] in seen else str(verdict["workflow"])
+    seen.add(str(verdict["workflow"]))
     return VerdictShown(
         workflow=told.workflow_name or verdict["workflow"],
+        again=again,
         version=verdict["version"],
         passed=verdict["passed"],
         stage=stage_words(verdict["stage"], told.recomputed),
         reason=verdict["reason"],
         compared=tuple(compared(one) for one in verdict["compared"]),
-        run=run if verdict["passed"] else None,
+        run=told.run,
     )

@@ -1,5 +1,6 @@
 """/workflows/{id}: one loop: what starts it, what it did lately, what it cost, and its definition."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,11 +11,13 @@ from aiohttp import web
 
 from loops.definition import to_yaml
 from loops.definition.plain import SERVER_KEYS
+from loops.definition.stored import stored_trigger, stored_variables
 from loops.store import run_queries, task_queries
 from loops.store import workflows as store
 from loops.store.task_queries import Spent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
+from loops.webhooks import Address
 from loops.workflows import shown
 from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
@@ -24,6 +27,7 @@ from server.pages.run import run_took
 from server.pages.visit import Visit
 from server.quotas import QuotaUse, limits_of, workflow_use
 from server.trigger_words import trigger_words
+from triggers.manual.event import STARTED_BY_HAND
 
 COST_DAYS = 30
 _LAST_RUNS = 10
@@ -42,17 +46,28 @@ class _Read:
     running: int
     spent: Spent
     tasks: int
+    address: Address | None
 
 
 async def show_workflow(visit: Visit) -> web.Response:
     """GET /workflows/{id}"""
-    workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
+    return await workflow_page(visit, wanted_id(visit.request.match_info["id"], "workflow"))
+
+
+async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert: str = "") -> web.Response:
+    """The page of a workflow, with what went wrong where something did."""
     read = await visit.services.reader.read(lambda connection: _read(connection, visit, workflow_id))
     row, now = read.row, visit.services.clock.now()
     broken = visit.services.definitions.broken
     definition = await off_loop(lambda: _definition(row))
     return visit.show(
         "workflow.html",
+        status,
+        alert=alert,
+        address="" if read.address is None else f"{visit.services.public_url()}/hooks/in/{read.address.token}",
+        webhook=read.address,
+        variables=_variables(row) if visit.may("editor") and starts_by_hand(row) else None,
+        start_key=secrets.token_hex(16),
         row=row,
         trigger=trigger_words(row.definition),
         fault=broken[row.id].reason if row.id in broken else "",
@@ -84,7 +99,21 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
         running=task_queries.under_way(connection, project).get(workflow_id, 0),
         spent=spent,
         tasks=tasks,
+        address=visit.services.webhooks.known(connection, row) if visit.may("editor") else None,
     )
+
+
+def starts_by_hand(row: WorkflowRow) -> bool:
+    """Whether a person may start it now."""
+    return row.status == "active" and stored_trigger(row.definition).get("type") in STARTED_BY_HAND
+
+
+def _variables(row: WorkflowRow) -> list[Mapping[str, Any]]:
+    """The variables that it declares, as fields of a form."""
+    return [
+        {"key": one["key"], "label": one.get("label") or one["key"], "default": one.get("default", "")}
+        for one in stored_variables(row.definition)
+    ]
 
 
 def _definition(row: WorkflowRow) -> Shown:

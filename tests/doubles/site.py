@@ -17,6 +17,7 @@ from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
+from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
@@ -26,6 +27,7 @@ from loops.store.runs import NewRun, StepRow
 from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
+from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.auth import Role, new_token
@@ -35,7 +37,9 @@ from server.web import make_app
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
 from triggers.intake import Intake
+from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
+from triggers.replay import Replays
 
 NOW = datetime(2026, 7, 6, 12, 0, 0, 123456, tzinfo=UTC)
 OWN_FORM = {"Sec-Fetch-Site": "same-origin"}
@@ -308,6 +312,7 @@ async def open_site(
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
+    webhooks, programs = Webhooks(box, clock), ProgramLoader()
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
         settings=settings,
@@ -320,7 +325,10 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock),
+        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep),
+        webhooks=webhooks,
+        by_hand=ByHand(database.writer, engine, clock, programs.begin),
+        replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
         runs=RunControl(database.writer, database.reader, engine, clock),
         messages=messages,
         metrics=Metrics(),

@@ -327,7 +327,7 @@ def assert_quiet(page: Seen) -> None:
 
 HARMLESS = re.compile(
     "html|head|meta|title|link|script|body|noscript|header|main|nav|section|article|h1|h2|h3|p|a|div|span|strong|bdi|code"
-    "|pre|time|img|form|button|dl|dt|dd|ul|ol|li|table|thead|tbody|tr|th|td|details|summary"
+    "|pre|time|img|form|input|label|button|dl|dt|dd|ul|ol|li|table|thead|tbody|tr|th|td|details|summary"
 )
 
 

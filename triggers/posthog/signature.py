@@ -1,4 +1,4 @@
-"""How a webhook destination proves itself: Standard Webhooks headers, or the secret itself in a header."""
+"""How a webhook proves itself: Standard Webhooks headers, or the secret itself in a header."""
 
 import base64
 import binascii
@@ -47,7 +47,7 @@ def _check_signature(headers: Mapping[str, str], signature: str, body: bytes, se
     if not found:
         raise SignatureInvalid(
             f"{SIGNATURE} does not sign this body with the connection's webhook_secret",
-            hint="compare the secret with the destination's in PostHog; a proxy must not change the body",
+            hint="compare the secret with the sender's; a proxy must not change the body",
         )
 
 

@@ -172,6 +172,7 @@ class WebhookTrigger(RequestedTrigger):
     sources: ClassVar = frozenset({"webhook"})
 
     type: Literal["webhook"]
+    allow_unverified: bool | None = None
 
 
 TriggerConfig: TypeAlias = Annotated[

@@ -68,7 +68,7 @@ def test_an_option_of_many_commands_may_stand_before_the_command_or_behind_it(ar
 
 
 def test_the_choices_of_the_parser_are_those_of_the_service() -> None:
-    assert tuple(KINDS) == access._KINDS
+    assert tuple(name for name, kind in KINDS.items() if not kind.kept) == access._KINDS
     assert access._ROLES == ROLES
     assert get_args(RunStatus) == runs._STATUSES
     assert get_args(Status) == workflows._STATUSES

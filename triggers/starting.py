@@ -1,0 +1,72 @@
+"""Starting a run outside of dispatch: by hand, or of a delivery that is played again."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+from loops.event import Event, Person
+from loops.filters import ProjectFilters
+from loops.packed import unpack
+from loops.ports import Engine
+from loops.runs.state import RunState
+from loops.store import runs as runs_store
+from loops.store.runs import NewRun
+from loops.store.workflows import WorkflowRow
+from triggers.definitions import ReadRevision
+from triggers.dispatch import run_id
+
+Begin: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], RunState]
+Writes: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One run to start: of a workflow's current revision, for an event. `replay` is 0 for the first."""
+
+    row: WorkflowRow
+    event: Event
+    state: RunState
+    delivery_id: str | None = None
+    replay: int = 0
+
+
+def start_run(connection: sa.Connection, engine: Engine, start: Start, now: datetime) -> str:
+    """Insert the run and put its first segment into the queue, as part of the caller's transaction; its id."""
+    row, event = start.row, start.event
+    run = NewRun(
+        id=run_id(event, row.project_id, row.id, start.replay),
+        project_id=row.project_id,
+        workflow_id=row.id,
+        version=row.version,
+        source=event.source,
+        event_uuid=event.uuid,
+        event_name=event.name,
+        delivery_id=start.delivery_id,
+        replay=start.replay,
+        state=start.state,
+    )
+    if runs_store.insert(connection, run, now):
+        engine.enqueue(connection, run.id, 0)
+    return run.id
+
+
+def event_of(stored: bytes) -> Event:
+    """The event that was stored with a run: what `event_json` made of it."""
+    found: Mapping[str, Any] = unpack(stored)
+    person = found.get("person")
+    return Event(
+        uuid=found["uuid"],
+        name=found["event"],
+        source=found["source"],
+        distinct_id=found["distinct_id"],
+        timestamp=datetime.fromisoformat(found["timestamp"]),
+        properties=found["properties"],
+        subject=found.get("subject"),
+        url=found.get("url"),
+        person=None if person is None else Person(person["id"], person["name"], person["properties"]),
+        groups=found.get("groups") or {},
+        verified=found["verified"],
+    )
