@@ -40,7 +40,8 @@ def _tell_head(run: Mapping[str, Any]) -> None:
     say(f"workflow  {plain(run['workflow_name'])}, version {run['version']} ({run['workflow']})")
     delivery = f", delivery {run['delivery']}" if run["delivery"] else ""
     finished = f", finished {when(run['finished_at'])}" if run["finished_at"] else ""
-    say(f"event     {plain(run['what'])} from {run['source']}{delivery}")
+    replay = f", replay {run['replay']}" if run.get("replay") else ""
+    say(f"event     {plain(run['what'])} from {run['source']}{delivery}{replay}")
     say(f"status    {run['status']}{reason}{_waits(run)}")
     say(f"started   {when(run['started_at'])}{finished}")
     say(f"cost      {_run_cost(run)}")
