@@ -1,9 +1,9 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons and groups that
-were not heard of again, after 90 days. Nothing goes that an open run still needs, no message that is not at rest, and
-no note that is open.
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons
+and groups that were not heard of again, after 90 days. Nothing goes that an open run still needs, no message that is
+not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
