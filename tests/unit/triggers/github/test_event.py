@@ -24,7 +24,8 @@ from triggers.github.event import MOST_BYTES, event_uuid
 NAMESPACE = uuid.UUID("2c9f5d71-8e4a-4b6d-9f13-7a5e0c2b8d64")
 KEYS = {
     "integration_id", "event_type", "action", "repository", "repository_id", "repository_visibility", "sender",
-    "bot_sender", "own_app", "author_association", "actor_access", "title", "number", "body", "url", "review_state",
+    "bot_sender", "own_app", "author_association", "actor_access", "actor_access_reason",
+    "title", "number", "body", "url", "review_state",
     "ref", "branch", "installation_id", "github_event",
 }  # fmt: skip
 
@@ -54,6 +55,7 @@ def test_an_opened_issue_has_every_documented_property() -> None:
         "own_app": False,
         "author_association": "MEMBER",
         "actor_access": "write",
+        "actor_access_reason": "by the delivery alone: author_association of the sender is MEMBER",
         "title": "The database is on fire",
         "number": 42,
         "body": "Steps:\r\n\r\n1. export\r\n2. wait",
@@ -310,7 +312,16 @@ def test_gh_17_the_repositorys_name_is_in_lower_case() -> None:
 
 def test_gh_30_filters_on_absent_keys_do_not_match() -> None:
     event = parsed("pull_request", {"action": "opened"})
-    for key in KEYS - {"integration_id", "event_type", "action", "own_app", "actor_access", "ref", "github_event"}:
+    for key in KEYS - {
+        "integration_id",
+        "event_type",
+        "action",
+        "own_app",
+        "actor_access",
+        "actor_access_reason",
+        "ref",
+        "github_event",
+    }:
         assert not compile_filter({"properties": [{"key": key, "value": ["x", "null", 0]}]}).matches(event)
 
 

@@ -24,6 +24,7 @@ FLAT = {
     "own_app": bool,
     "author_association": str | None,
     "actor_access": str,
+    "actor_access_reason": str,
     "title": str | None,
     "number": int | None,
     "body": str | None,
