@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -59,3 +59,22 @@ class Delivery:
     headers: Mapping[str, str]
     body: bytes
     verified: bool = True
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event as templates and the event's row see it."""
+    return {
+        "uuid": event.uuid,
+        "event": event.name,
+        "source": event.source,
+        "distinct_id": event.distinct_id,
+        "timestamp": event.timestamp.isoformat(),
+        "url": event.url,
+        "subject": event.subject,
+        "properties": dict(event.properties),
+        "person": None
+        if event.person is None
+        else {"id": event.person.id, "name": event.person.name, "properties": dict(event.person.properties)},
+        "groups": dict(event.groups),
+        "verified": event.verified,
+    }

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import DefinitionError, LoopsError, RowHeld, StoreBusy
-from loops.event import Delivery, Event
+from loops.event import Delivery, Event, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.state import RunState
@@ -388,22 +388,3 @@ def _delivery(due: Due, headers: Mapping[str, str], body: bytes) -> Delivery:
         body=body,
         verified=due.verified,
     )
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    """An event as templates and the event's row see it."""
-    return {
-        "uuid": event.uuid,
-        "event": event.name,
-        "source": event.source,
-        "distinct_id": event.distinct_id,
-        "timestamp": event.timestamp.isoformat(),
-        "url": event.url,
-        "subject": event.subject,
-        "properties": dict(event.properties),
-        "person": None
-        if event.person is None
-        else {"id": event.person.id, "name": event.person.name, "properties": dict(event.person.properties)},
-        "groups": dict(event.groups),
-        "verified": event.verified,
-    }

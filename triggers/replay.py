@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import Conflict, DefinitionError, LoopsError, RequestError
-from loops.event import Delivery, Event
+from loops.event import Delivery, Event, event_json
 from loops.filters import ProjectFilters
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
@@ -27,7 +27,7 @@ from loops.store.deliveries import EventRow
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from triggers.definitions import listener_of
-from triggers.dispatch import event_json, unverified_reason
+from triggers.dispatch import unverified_reason
 from triggers.matcher import Listener, explain
 from triggers.people import joined
 from triggers.posthog.event import SOURCE as POSTHOG

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import uvloop
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 
-from loops.event import Event, JsonValue
+from loops.event import Event, JsonValue, event_json
 from loops.packed import pack
 from loops.runs.engine import RUNS_QUEUE, EngineLimits, _engine_for, prepare_engine
 from loops.runs.state import RunState, Wait
@@ -29,7 +29,6 @@ from loops.store.deliveries import EventRow
 from loops.store.runs import NewRun
 from server.app import Wiring
 from tests.integration.running import PROJECT, Running, delay_action, issue, log_action, running, workflow
-from triggers.dispatch import event_json
 
 STEPS_A_RUN = 20
 Command = Callable[[int], Awaitable[Mapping[str, float]]]

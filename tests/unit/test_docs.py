@@ -21,7 +21,7 @@ from loops.definition.schema import actions, triggers
 from loops.definition.schema.base import Shape
 from loops.definition.schema.parts import Edge, Input, Masking, OutputMapping, Variable
 from loops.errors import DefinitionError, TemplateError
-from loops.event import Event
+from loops.event import Event, event_json
 from loops.expressions import compile_expression, compile_template
 from loops.expressions.functions import FUNCTIONS as HOG_FUNCTIONS
 from loops.filters import compile_filter
@@ -45,7 +45,6 @@ from tests.unit.documentation import (
 )
 from tests.unit.triggers.github.deliveries import fixture, parsed
 from tests.unit.triggers.slack import deliveries as slack_deliveries
-from triggers.dispatch import event_json
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import Conflict
-from loops.event import JsonValue
+from loops.event import JsonValue, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Writer
 from loops.projects import project_filters
@@ -20,7 +20,6 @@ from loops.store import deliveries, run_keys
 from loops.store import workflows as workflows_store
 from loops.store.deliveries import EventRow
 from loops.store.workflows import WorkflowRow
-from triggers.dispatch import event_json
 from triggers.manual.event import read_variables, to_event, trigger_started_by_hand
 from triggers.starting import Begin, Start, start_run
 from triggers.verdict import Verdict
