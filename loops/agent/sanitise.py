@@ -115,6 +115,11 @@ class _Pass:
         while (found := _TOKEN.search(self._text, at)) is not None:
             yield self._text[at : found.start()]
             at = found.end()
+            if found["picture"] is not None and not self._loads(found):
+                # An exclamation mark before brackets: what stands in them is text as any other.
+                yield "!["
+                at = found.start() + 2
+                continue
             if found["comment"] is None:
                 yield self._replacement(found)
                 continue
@@ -135,7 +140,7 @@ class _Pass:
             case "address":
                 return whole if found["auto"].lower() in _ALLOWED else f"<{found['auto']} :{found['address']}>"
             case "picture":
-                return self._picture(found)
+                return found["picture"] if found["alt"].strip() else "[picture]"
             case "bang":
                 return "! "
             case "to":
@@ -148,12 +153,9 @@ class _Pass:
                 return f"{whole} "
         return whole
 
-    def _picture(self, found: "re.Match[str]") -> str:
-        """A link in place of a picture. What only ends in an exclamation mark is none."""
-        loads = self._text[found.end() : found.end() + 1] in {"(", "["} or found["alt"].lower() in self._defined
-        if not loads:
-            return found[0]
-        return found["picture"] if found["alt"].strip() else "[picture]"
+    def _loads(self, found: "re.Match[str]") -> bool:
+        """Whether it is a picture, and not only brackets after an exclamation mark."""
+        return self._text[found.end() : found.end() + 1] in {"(", "["} or found["alt"].lower() in self._defined
 
     def _definition(self, found: "re.Match[str]") -> str:
         """Where a link that is named elsewhere leads; a reader shows none that nothing refers to."""

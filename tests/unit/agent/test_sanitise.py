@@ -206,7 +206,7 @@ def test_sanitising_again_changes_nothing_and_nothing_raises(said):
 @given(TANGLES)
 def test_whatever_is_tangled_into_each_other_hides_and_loads_nothing(said):
     shown = re.sub(r"```[\s\S]*|~~~[\s\S]*|`[^\n]*", "", sanitised(said))  # more than what is code
-    shown = re.sub(r"\\.", "", shown)
+    shown = re.sub(r"\\.", "x", shown)
     assert "<!--" not in shown
     assert re.search(r"<img", shown) is None
     assert re.search(r"(?<!\S)(?:ws:/|javascript:\S|data:text/html,)", shown) is None
