@@ -1,6 +1,7 @@
 """Payloads as no sender should write them: each is an event, ignored or a refusal that names what is wrong."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -49,8 +50,9 @@ def mutated(draw: st.DrawFn) -> dict[str, Any]:
 
 def outcome(body: bytes, content_type: str | None = None) -> None:
     """Receive, parse from memory and from the store, read and store everything."""
+    sent = incoming(body, content_type=content_type)
     try:
-        arrival = SOURCE.receive(incoming(body, content_type=content_type), SECRETS)
+        arrival = SOURCE.receive(sent, SECRETS)
     except PayloadMalformed as refused:
         if not refused.message:
             raise AssertionError("a refusal that names nothing") from refused
@@ -58,7 +60,8 @@ def outcome(body: bytes, content_type: str | None = None) -> None:
     assert arrival.name
     assert 0 < len(arrival.key) <= 200
     json.dumps([arrival.key, arrival.name, arrival.subject, arrival.ignored, dict(arrival.told)]).encode()
-    stored = delivery(body, arrival)
+    kept = {name: value for name, value in sent.headers.items() if name in SOURCE.kept_headers}
+    stored = replace(delivery(body, arrival), headers=kept)
     result = SOURCE.parse(stored, arrival.parsed, SETTINGS)
     if isinstance(result, Ignored):
         assert result.reason == arrival.ignored
