@@ -35,16 +35,17 @@ def _serve(args: argparse.Namespace) -> int:
 def _announce(service: "Service") -> None:
     if service.role in {"all", "web"}:
         reached = "" if service.url == service.address else f", reached as {service.url}"
-        print(f"Loops listens on {service.address}{reached}", flush=True)
+        told = f"Loops listens on {service.address}{reached}"
     else:
-        print(f"Loops runs as a {service.role}; its health and metrics: {service.address}/metrics", flush=True)
+        told = f"Loops runs as a {service.role}; its health and metrics: {service.address}/metrics"
     if service.new_token is not None:
-        print(
-            "\n  This is the first start. Admin token, shown this once:\n\n"
+        told += (
+            "\n\n  This is the first start. Admin token, shown this once:\n\n"
             f"    {service.new_token}\n\n"
-            "  Pages ask for it; programs send it as Authorization: Bearer. More: loops token create\n",
-            flush=True,
+            "  Pages ask for it; programs send it as Authorization: Bearer. More: loops token create\n"
         )
+    # At once: whoever waits for the first line finds the token as well.
+    print(told, flush=True)
 
 
 def _demo(args: argparse.Namespace) -> int:
