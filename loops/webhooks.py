@@ -73,12 +73,15 @@ class Webhooks:
         return Address(found.id, str(opened[TOKEN]), SECRET in opened, method_of(trigger))
 
     def known(self, connection: sa.Connection, row: WorkflowRow) -> Address | None:
-        """The workflow's address, None where it has none (yet). Stores nothing."""
+        """The workflow's address; None where it has none (yet), or no key of this service opens it. Stores nothing."""
         trigger = trigger_of(row)
         found = None if trigger is None else store.named(connection, row.project_id, KIND, row.id)
         if found is None or trigger is None:
             return None
-        opened = self._box.open(found.secrets)
+        try:
+            opened = self._box.open(found.secrets)
+        except StoreError:
+            return None
         return Address(found.id, str(opened[TOKEN]), SECRET in opened, method_of(trigger))
 
     def _kept(self, connection: sa.Connection, row: WorkflowRow, trigger: Mapping[str, Any]) -> ConnectionRow:
