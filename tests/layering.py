@@ -33,6 +33,7 @@ PURE = (
     "loops/expressions/*.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
+    "loops/schedules/*.py",
     "loops/tasks/prompt.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
