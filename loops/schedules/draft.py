@@ -1,6 +1,5 @@
 """A schedule as somebody gives it, read into values: every fault with its path, oddities as warnings."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +9,7 @@ from loops.definition.findings import Findings, suggestion
 from loops.definition.plain import plain_object
 from loops.errors import Fault, ScheduleError
 from loops.event import JsonValue
-from loops.runs.variables import MOST_BYTES
+from loops.runs.variables import MOST_BYTES, size_of
 from loops.schedules.cron import CronWalls
 from loops.schedules.recurrence import DAYS, read_rrule
 from loops.schedules.refusal import never
@@ -38,17 +37,18 @@ _SHORTEST_MONTH = 28
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A schedule that can be stored. `first` is its next occurrence."""
+    """A schedule that can be stored. `first` is its next occurrence, None where nobody asked."""
 
     timing: Timing
     variables: Mapping[str, JsonValue]
     catch_up: CatchUp
-    first: datetime
+    first: datetime | None
     warnings: tuple[Fault, ...] = ()
 
 
-def read_draft(given: Mapping[str, JsonValue], now: datetime, *, of_loop: bool) -> Draft:
-    """The schedule that an object describes; a loop may have fewer. Raises ScheduleError with every fault."""
+def read_draft(given: Mapping[str, JsonValue], now: datetime | None, *, of_loop: bool) -> Draft:
+    """The schedule that an object describes; a loop may have fewer. With `now`, it must have an occurrence after that.
+    Raises ScheduleError with every fault."""
     faults = _Faults()
     for key in given:
         if key not in KEYS:
@@ -68,8 +68,8 @@ def read_draft(given: Mapping[str, JsonValue], now: datetime, *, of_loop: bool) 
         faults.of(lambda: CronWalls(cron))
     faults.settle()
     table = timetable(timing)
-    first = table.next_after(now)
-    if first is None:
+    first = None if now is None else table.next_after(now)
+    if now is not None and first is None:
         raise never("cron" if rrule is None else "rrule")
     return Draft(timing, variables or {}, catch_up or "last", first, _warnings(timing, table, of_loop=of_loop))
 
@@ -122,7 +122,7 @@ def _variables(value: JsonValue) -> dict[str, JsonValue]:
     if findings.faults:
         fault = findings.faults[0]
         raise ScheduleError.at("variables", f"cannot be taken: {fault.message}", 'an object, as {"customer": "acme"}')
-    size = len(json.dumps(variables, ensure_ascii=False, separators=(",", ":")).encode())
+    size = size_of(variables)
     if size > MOST_BYTES:
         raise ScheduleError.at("variables", f"take {size} bytes as JSON; {MOST_BYTES} is the limit", "shorten them")
     return variables

@@ -19,6 +19,7 @@ from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
+from loops.scheduling import Schedules
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
 from loops.store.database import DEFAULT_PROJECT, Database, open_database
@@ -313,6 +314,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
     webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    schedules = Schedules(database.writer, database.reader, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
         settings=settings,
@@ -325,7 +327,8 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep),
+        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep, schedules=schedules),
+        schedules=schedules,
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
