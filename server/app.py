@@ -30,6 +30,7 @@ from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
@@ -208,6 +209,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
+            slack=SlackWorkspaces(book),
             intake=Intake(
                 self._writer,
                 clock,
