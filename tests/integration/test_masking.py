@@ -146,7 +146,7 @@ async def test_mq_08_a_falsy_or_failing_hash_masks_nothing_and_says_so(service, 
     assert await windows(service, flow) == []
 
 
-async def test_hashes_are_independent_and_so_are_workflows(service):  # cases 5, 7
+async def test_cases_5_and_7_hashes_are_independent_and_so_are_workflows(service):
     by_sender = await masked(service, "acme/keys", hash="{event.properties.title}", ttl=60)
     by_all = await masked(service, "acme/keys", hash="all", ttl=60)
     for title in ("a", "b", "a", "c"):
@@ -154,7 +154,7 @@ async def test_hashes_are_independent_and_so_are_workflows(service):  # cases 5,
     assert (len(await service.runs(by_sender)), len(await service.runs(by_all))) == (3, 1)
 
 
-async def test_a_batch_is_counted_one_by_one(service):  # cases 3, 4, 9
+async def test_cases_3_4_and_9_a_batch_is_counted_one_by_one(service):
     every = await masked(service, "acme/batch", hash="all", ttl=60, threshold=5)
     once = await masked(service, "acme/batch", hash="all", ttl=60)
     for number in range(10):
@@ -185,7 +185,7 @@ async def test_what_a_mask_held_back_is_a_fact_that_was_taken(service):
     assert [number for _, number in await windows(service, flow)] == [2]
 
 
-async def test_a_slot_is_given_back_when_the_run_could_not_be_started(service, clock, monkeypatch):  # case 17, D3
+async def test_case_17_a_slot_is_given_back_when_the_run_could_not_be_started(service, clock, monkeypatch):  # D3
     monkeypatch.setattr("triggers.dispatch.RETRIES", (timedelta(0),) * 3)
     flow = await masked(service, "acme/back", hash="all", ttl=60)
     service.services.engine.refused = 1
