@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
+from loops.errors import DefinitionError
 from loops.event import Delivery, Event
 from loops.store import masks as store
 from loops.store import workflows
@@ -122,6 +123,21 @@ async def test_mq_08_a_window_is_not_extended_by_what_it_masks(service, clock):
         fired.append((await stages(service, await sent(service, "acme/ttl")))[0])
     assert fired == ["start", "mask", "start", "mask", "mask", "start"]
     assert [number for _, number in await windows(service, flow)] == [1]
+
+
+async def test_mq_06_a_day_is_over_after_twenty_four_hours_and_not_before(service, clock):
+    await masked(service, "acme/day", hash="all", ttl=86_400)
+    fired = []
+    for minutes in (0, 24 * 60 - 1, 2, 24 * 60 - 1, 2):  # at 0 h, 23:59, 24:01, 48:00, 48:02
+        clock.go(60 * minutes)
+        fired += await stages(service, await sent(service, "acme/day"))
+    assert fired == ["start", "mask", "start", "mask", "start"]
+
+
+async def test_mq_08_a_window_of_less_than_a_minute_is_refused(service):
+    with pytest.raises(DefinitionError, match="59 is out of range") as caught:
+        await masked(service, "acme/short", hash="all", ttl=59)
+    assert (caught.value.http_status, caught.value.path) == (400, "trigger_masking.ttl")
 
 
 async def test_mq_08_a_threshold_is_a_sampler_and_says_when_it_fires_next(service):

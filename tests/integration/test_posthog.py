@@ -436,7 +436,9 @@ def task(**inputs: Any) -> dict[str, Any]:
     ],
     ids=["repository", "scopes"],
 )
-async def test_an_event_that_anybody_may_send_starts_no_loop_that_may_write(api: Api, step: Any, reason: str) -> None:
+async def test_gh_24_an_event_that_anybody_may_send_starts_no_loop_that_may_write(
+    api: Api, step: Any, reason: str
+) -> None:
     key, hook = await capturing(api), await connected(api, webhook_secret=SECRET)
     flow, reading = await loop_on(api, step=step), await loop_on(api, step=task())
     event = said()
@@ -455,7 +457,7 @@ async def test_an_event_that_anybody_may_send_starts_no_loop_that_may_write(api:
     assert (await verdict_on(api, told["delivery"], reading))["stage"] == "claim"
 
 
-async def test_a_loop_may_allow_what_nobody_proved_to_have_sent(api: Api) -> None:
+async def test_gh_24_a_loop_may_allow_what_nobody_proved_to_have_sent(api: Api) -> None:
     key = await capturing(api)
     flow = await loop_on(api, step=task(repository="acme/widgets"), allow_unverified=True)
     no = await loop_on(api, step=task(repository="acme/widgets"), allow_unverified=False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -60,11 +61,11 @@ async def used(service: Running, workflow_id: str, count: int, first: datetime) 
     await service.write(fill)
 
 
-async def results(service: Running, workflow_id: str, step: str = "task") -> list[Mapping[str, Any]]:
+async def results(service: Running, workflow_id: str, step: str = "task", *, runs: int = 20) -> list[Mapping[str, Any]]:
     """What the step came to in every run of the workflow, once all are over."""
     rows = await eventually(
         lambda: service.runs(workflow_id),
-        lambda found: len(found) == 20 and all(run["status"] in {"completed", "failed"} for run in found),
+        lambda found: len(found) == runs and all(run["status"] in {"completed", "failed"} for run in found),
         patience=60,
     )
     steps = [{one["step_id"]: one for one in await service.steps(run["id"])} for run in rows]
@@ -93,6 +94,37 @@ async def test_mq_03_of_twenty_that_start_at_once_five_fit_the_quota_and_fifteen
     assert reasons == {f"{limit}. The event was skipped. The next slot frees at {frees:%Y-%m-%d %H:%M:%S} UTC."}
     told = [one["result"]["text"] for one in await results(service, flow.id, "tell")]
     assert sum(text.startswith("skipped: This workflow reached its daily limit") for text in told) == 15
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(-1, "skipped"), (1, "completed")], ids=["23:59", "24:01"])
+async def test_mq_06_a_slot_frees_when_its_task_is_a_day_old(service, minutes, status):
+    flow = await service.create(workflow("day", task_action(), repository=f"acme/day{minutes}"))
+    created = service.services.clock.now() - timedelta(hours=24, minutes=minutes)
+    await used(service, flow.id, 1, created)
+    await used(service, flow.id, 99, service.services.clock.now() - timedelta(hours=1))
+    run_id = await service.started(flow.id, issue(f"acme/day{minutes}"))
+
+    await service.until(run_id, "completed")
+
+    (step,) = [one for one in await service.steps(run_id) if one["step_id"] == "task"]
+    assert step["result"]["status"] == status
+
+
+async def test_gh_27_a_hundred_issues_labelled_at_once_are_all_heard_and_those_over_the_quota_say_so(service):
+    step = task_action(inputs={"max_parallel_tasks": 100})
+    document = workflow("labels", step, repository="acme/labels")
+    document["actions"][0]["config"]["filters"]["properties"][2]["value"] = ["labeled"]
+    flow = await service.create(document)
+    await used(service, flow.id, 95, service.services.clock.now() - timedelta(hours=1))
+    payloads = [{**issue("acme/labels", number), "action": "labeled"} for number in range(100)]
+
+    answers = await asyncio.gather(*(service.post(payload) for payload in payloads))
+
+    assert {answer["http"] for answer in answers} == {202}
+    found = [one["result"] for one in await results(service, flow.id, runs=100)]
+    assert Counter(one["status"] for one in found) == {"completed": 5, "skipped": 95}
+    limit = "This workflow reached its daily limit of 100 tasks (trailing 24 hours)"
+    assert all(one["reason"].startswith(limit) for one in found if one["status"] == "skipped")
 
 
 async def test_a_key_that_was_answered_before_has_its_first_task_at_the_full_quota(service):
