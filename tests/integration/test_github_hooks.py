@@ -301,6 +301,15 @@ async def test_gh_17_a_repository_is_heard_in_whatever_case_it_is_written(hub: H
     assert [await hub.runs(loop) for loop in (hub.loop, loud)] == [1, 1]
 
 
+async def test_gh_27_a_hundred_issues_labelled_within_a_second_are_all_heard_and_queued(hub: Hub) -> None:
+    payloads = [hub.payload("issues__labeled_by_another", action="labeled") for _ in range(100)]
+    answers = await asyncio.gather(*(hub.send(payload) for payload in payloads))
+    assert {status for status, _ in answers} == {202}
+    assert {(row["status"], row["runs"]) for row in await hub.settled()} == {("dispatched", 1)}
+    assert {run["status"] for run in await hub.live.runs(hub.loop)} == {"queued"}
+    assert await hub.runs() == 100
+
+
 async def test_mq_05_fifty_deliveries_at_once_are_all_taken_and_each_starts_its_run(hub: Hub) -> None:
     async def saved() -> None:  # somebody else writes meanwhile
         for _ in range(5):
