@@ -209,8 +209,9 @@ class Schedules:
                 _store(connection, row, armed)
 
     def lacking(self, connection: sa.Connection, workflow: WorkflowRow) -> tuple[Fault, ...]:
-        """A warning where a workflow waits for schedules and has none."""
-        if not is_started_by_schedules(workflow) or store.of_workflow(connection, workflow.id):
+        """A warning where a workflow would wait for schedules, and has none."""
+        kind = stored_trigger(workflow.definition).get("type")
+        if kind != "schedule" or store.of_workflow(connection, workflow.id):
             return ()
         hint = "create one: loops schedules create WORKFLOW --rrule RRULE --starts-at WHEN"
         return (Fault(SCHEDULES, "it has none yet, so nothing starts it", hint),)

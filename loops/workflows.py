@@ -202,7 +202,8 @@ class Workflows:
     def _enable(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
         """Enable a locked row whose definition was parsed into this workflow."""
         refuse_archived(row)
-        warnings = _warnings(connection, row.project_id, workflow)
+        lacking = self._schedules.lacking(connection, row)
+        warnings = (*_warnings(connection, row.project_id, workflow), *lacking)
         if row.status == "active":
             return Saved(row, "unchanged", warnings)
         epoch = store.bump_epoch(connection)
@@ -216,7 +217,6 @@ class Workflows:
         )
         store.update(connection, row.id, **column_changes(row, changed))
         self._saved(connection, changed)
-        warnings = (*warnings, *self._schedules.lacking(connection, changed))
         return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:
@@ -283,7 +283,8 @@ class Workflows:
                 # What is stored now is what was parsed above, whether or not this changed it.
                 row = store.get(connection, project_id, saved.row.id, lock=True)
                 enabled = self._enable(connection, row, workflow, by)
-                return dataclasses.replace(saved, row=enabled.row, enabled=enabled.enabled)
+                warnings = (*saved.warnings, *self._schedules.lacking(connection, row))
+                return dataclasses.replace(saved, row=enabled.row, enabled=enabled.enabled, warnings=warnings)
             return saved
 
         return await self._write(put)

@@ -129,17 +129,35 @@ async def test_a_status_in_a_document_counts_only_when_it_creates(api: Api) -> N
     assert (changed["change"], changed["status"], changed["version"]) == ("updated", "draft", 2)
 
 
+def with_repository(name: str, **more: Any) -> dict[str, Any]:
+    """A workflow whose task names what is not built yet."""
+    document = listening(name, **more)
+    inputs = {"prompt": {"value": "Do it"}, "repository": {"value": "acme/widgets"}}
+    document["actions"][1]["config"] = {"template_id": "template-posthog-create-task", "inputs": inputs}
+    return document
+
+
 async def test_what_an_enabled_workflow_cannot_do_yet_is_told_whenever_it_is_enabled(api: Api) -> None:
-    made = await api.post("workflows", workflow("by the clock", SCHEDULED, status="draft"))
-    assert [warning["path"] for warning in made["warnings"]] == ["actions[0].config.type"]
+    made = await api.post("workflows", with_repository("by hand", status="draft"))
+    assert [warning["path"] for warning in made["warnings"]] == ["actions[1].config.inputs.repository"]
     for _ in range(2):  # also when it is enabled already
         enabled = await api.post(f"workflows/{made['id']}/enable")
         assert (enabled["status"], enabled["warnings"]) == ("active", made["warnings"])
-    applied = await api.post("workflows/apply", {"document": workflow("by the clock", SCHEDULED), "enable": True})
-    checked = await api.post("workflows/validate", {"document": workflow("by the clock", SCHEDULED)})
+    applied = await api.post("workflows/apply", {"document": with_repository("by hand"), "enable": True})
+    checked = await api.post("workflows/validate", {"document": with_repository("by hand")})
     assert applied["warnings"] == checked["warnings"] == made["warnings"]
     fine = await api.post("workflows", listening("fine", status="draft"))
     assert (await api.post(f"workflows/{fine['id']}/enable"))["warnings"] == []
+
+
+async def test_an_enabled_workflow_that_waits_for_schedules_and_has_none_is_told_so(api: Api) -> None:
+    made = await api.post("workflows", workflow("by the clock", SCHEDULED, status="draft"))
+    assert made["warnings"] == []
+    for _ in range(2):
+        enabled = await api.post(f"workflows/{made['id']}/enable")
+        assert [warning["path"] for warning in enabled["warnings"]] == ["schedules"]
+    applied = await api.post("workflows/apply", {"document": workflow("by the clock", SCHEDULED), "enable": True})
+    assert applied["warnings"] == enabled["warnings"]
 
 
 async def test_apply_refuses_a_name_that_two_workflows_have(api: Api) -> None:

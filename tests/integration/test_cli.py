@@ -298,13 +298,17 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
 
 
 def test_what_a_workflow_cannot_do_yet_is_printed_when_it_is_applied_and_when_it_is_enabled(cli: Cli) -> None:
-    file = write(cli, "nightly.json", workflow("nightly", {"type": "schedule"}, status="draft"))
-    said = "warning: {}: actions[0].config.type: nothing starts a workflow of this trigger type in this release yet"
+    document = workflow("nightly", {"type": "schedule"}, status="draft")
+    inputs = {"prompt": {"value": "Do it"}, "repository": {"value": "acme/widgets"}}
+    document["actions"][1]["config"] = {"template_id": "template-posthog-create-task", "inputs": inputs}
+    file = write(cli, "nightly.json", document)
+    said = "warning: {}: actions[1].config.inputs.repository: no repository is checked out yet"
     assert said.format("nightly.json") in cli("validate", file).stderr
     assert said.format("nightly.json") in cli("apply", "-f", file).stderr
     enabled = cli("workflows", "enable", "nightly", "--json")
     assert json.loads(enabled.stdout)["workflows"][0]["status"] == "active"
     assert said.format("nightly") in enabled.stderr
+    assert "warning: nightly: schedules: it has none yet, so nothing starts it" in enabled.stderr
     assert cli("workflows", "disable", "nightly").stderr == ""
     cli.done("workflows", "archive", "nightly")
 
