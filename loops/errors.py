@@ -10,7 +10,8 @@ LoopsError                   code, http_status, retryable; the message says what
 │  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
 │  └─ MethodNotTaken 405
 ├─ RequestError 400          an API call whose arguments do not fit
-├─ AccessError               ├─ NotAuthenticated 401   └─ NotAllowed 403
+├─ ArgumentsRefused 400      a tool call whose arguments do not fit; carries every fault with its path
+├─ AccessError               ├─ NotAuthenticated 401   ├─ NotAllowed 403   └─ Misdirected 421
 ├─ RunError                  inside a run
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
@@ -141,6 +142,13 @@ class RequestError(LoopsError):
     http_status = 400
 
 
+class ArgumentsRefused(_Faulty):
+    """A tool call whose arguments do not fit the tool; every fault names its argument."""
+
+    code = "arguments.invalid"
+    http_status = 400
+
+
 class AccessError(LoopsError):
     """Who asks may not have what is asked for."""
 
@@ -159,6 +167,13 @@ class NotAllowed(AccessError):
     """The token's role does not allow this."""
 
     code = "access.forbidden"
+
+
+class Misdirected(AccessError):
+    """The request was sent under a name that is not this service's."""
+
+    code = "access.misdirected"
+    http_status = 421
 
 
 class RunError(LoopsError):

@@ -37,6 +37,9 @@ class Metrics:
         self.redeliveries = Counter(
             "loops_redeliveries", "Deliveries that GitHub was asked to send again", ["outcome"], registry=registry
         )
+        self.tool_calls = Counter(
+            "loops_mcp_calls", "Calls of tools over MCP, by what they came to", ["tool", "outcome"], registry=registry
+        )
         self.runs = Counter("loops_runs", "Runs by the status they ended with", ["status"], registry=registry)
         self.runs_waiting = Gauge(
             "loops_runs_waiting", "Runs that wait for a time, an event or a person", registry=registry

@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import NoReturn, Protocol, TypeAlias, TypeVar
 
 from aiohttp import ClientPayloadError, web
 
@@ -33,11 +33,28 @@ class Page:
     after: tuple[str, ...] | None
 
 
+class Asked(Protocol):
+    """What is read of whoever asks: a request over HTTP, or the arguments of a tool."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """The pieces of the path."""
+
+    @property
+    def query(self) -> Mapping[str, str]: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes:
+        """The body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request whose sender is known and may make it."""
 
-    request: web.Request
+    request: Asked
     services: Services
     principal: Principal
 

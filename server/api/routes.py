@@ -44,7 +44,7 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
 
 
 ROUTES = _routes(
-    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, limit, cursor"),
+    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
