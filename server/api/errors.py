@@ -10,6 +10,7 @@ from server.api.call import answer, told
 
 log = logging.getLogger("loops.api")
 
+CHALLENGE = 'Bearer realm="loops"'
 _RETRY_AFTER = "5"
 INTERNAL = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
 _WORDS = {
@@ -55,7 +56,7 @@ def _refusal(request: web.Request, error: LoopsError) -> web.Response:
     if error.retryable:
         response.headers["Retry-After"] = _RETRY_AFTER
     if isinstance(error, NotAuthenticated):
-        response.headers["WWW-Authenticate"] = 'Bearer realm="loops"'
+        response.headers["WWW-Authenticate"] = CHALLENGE
     return response
 
 

@@ -2,25 +2,33 @@
 
 import asyncio
 import ipaddress
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from loops.errors import Misdirected, NotAllowed, RequestError
+from loops.errors import LoopsError, Misdirected, NotAllowed, NotAuthenticated, RequestError
 from loops.threads import off_loop
 from server.access import came_by_socket, principal_of
 from server.api.access import admitted
-from server.api.errors import errors_as_json
+from server.api.call import answer
+from server.api.errors import CHALLENGE, INTERNAL, refusal
 from server.services import SERVICES
 
 if TYPE_CHECKING:
     from server.mcp.serving import Serving
 
+log = logging.getLogger("loops.mcp")
+
 PATHS = ("/mcp", "/mcp/{project}")
 """The second names a project; the first means the token's, or through the socket the first one."""
 
 _SWITCH = {"false": False, "true": True}
+# Codes of JSON-RPC.
+_INVALID_REQUEST = -32600
+_INTERNAL_ERROR = -32603
 
 
 def register_mcp(app: web.Application) -> None:
@@ -30,20 +38,35 @@ def register_mcp(app: web.Application) -> None:
     endpoint = Endpoint()
     app.on_cleanup.append(endpoint.close)
     for path in PATHS:
-        app.router.add_route("*", path, errors_as_json(endpoint.answer))
+        app.router.add_post(path, endpoint.answer)
 
 
 class Endpoint:
-    """Asks for a token, and refuses what a page of somebody else's may have sent; then the protocol answers."""
+    """Asks for a token, and refuses what a page of somebody else's may have sent; then the protocol answers.
+
+    It has no sessions, so there is nothing that a GET could listen to or a DELETE end: both are answered 405.
+    """
 
     def __init__(self) -> None:
         self._serving: Serving | None = None
         self._loading = asyncio.Lock()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """One request. Without sessions there is nothing that a GET could listen to or a DELETE end."""
-        if request.method != "POST":
-            raise web.HTTPMethodNotAllowed(request.method, {"POST"})
+        """One request. What is refused here is told in the protocol's form, so that clients show it."""
+        try:
+            return await self._answer(request)
+        except LoopsError as error:
+            response = _error(_INVALID_REQUEST, error.http_status, refusal(error))
+            if isinstance(error, NotAuthenticated):
+                response.headers["WWW-Authenticate"] = CHALLENGE
+            return response
+        except web.HTTPException as error:
+            return _error(_INVALID_REQUEST, error.status, {"message": error.reason})
+        except Exception:
+            log.exception("a call over MCP failed")
+            return _error(_INTERNAL_ERROR, 500, INTERNAL)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         services = request.app[SERVICES]
         if not came_by_socket(request):
             refuse_foreign(request.host, request.headers.get("Origin", ""), services.public_url())
@@ -69,6 +92,12 @@ def _load() -> "type[Serving]":
     from server.mcp.serving import Serving
 
     return Serving
+
+
+def _error(code: int, status: int, told: Mapping[str, object]) -> web.Response:
+    hint = told.get("hint")
+    message = f"{told['message']} ({hint})" if hint else told["message"]
+    return answer({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message, "data": told}}, status)
 
 
 def _asks_read_only(request: web.Request) -> bool:

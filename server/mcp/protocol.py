@@ -1,24 +1,16 @@
-"""The server of the protocol: the library's own, with our tools."""
+"""The server of the protocol: the library's own, with whatever gives and calls our tools behind it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.shared.exceptions import MCPError
-from starlette.requests import Request
 
-from server.mcp.calling import Caller, call_tool, tool_named
-from server.mcp.results import Result
-from server.mcp.tool import Tool
-from server.mcp.tools import INSTRUCTIONS
+from server.mcp.instructions import INSTRUCTIONS
 
-CALLER = "loops.caller"
-"""Where the scope of a request holds its Caller."""
-
-Context: TypeAlias = ServerRequestContext[Any, Request]
+Context: TypeAlias = ServerRequestContext[Any, Any]
 Listing: TypeAlias = Callable[[Context], Awaitable[types.ListToolsResult]]
 Calling: TypeAlias = Callable[[Context, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
 
@@ -39,54 +31,8 @@ def make_server(listing: Listing, calling: Calling) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call,
-        # No tool of ours has an argument that is a header: without this each call would ask for the whole list.
+        # No argument of ours is a header: without this the library would list all tools before each call.
         get_tool_input_schema=lambda _name: None,
-    )
-
-
-def own_server() -> Server[Any]:
-    """The server of this process: who calls stands in the scope of each request, at CALLER."""
-    return make_server(_listed, _called)
-
-
-async def _listed(context: Context) -> types.ListToolsResult:
-    return types.ListToolsResult(tools=_shown(_caller(context).tools))
-
-
-async def _called(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-    tool = tool_named(params.name)
-    if tool is None:
-        raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:60]!r}; tools/list names them all")
-    return _as_result(await call_tool(_caller(context), tool, params.arguments or {}))
-
-
-def _caller(context: Context) -> Caller:
-    caller: Caller = cast("Request", context.request).scope[CALLER]
-    return caller
-
-
-def _shown(tools: Sequence[Tool]) -> list[types.Tool]:
-    return [
-        types.Tool(
-            name=tool.name,
-            description=tool.does,
-            input_schema=dict(tool.takes),
-            annotations=types.ToolAnnotations(
-                read_only_hint=tool.effect.read_only,
-                destructive_hint=tool.effect.destructive,
-                idempotent_hint=tool.effect.repeatable,
-                open_world_hint=tool.effect.outward,
-            ),
-        )
-        for tool in tools
-    ]
-
-
-def _as_result(result: Result) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(text=result.text)],
-        structured_content=dict(result.value),
-        is_error=result.is_error,
     )
 
 
