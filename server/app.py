@@ -208,6 +208,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
+            repositories=self._github.repositories(reader),
             intake=Intake(
                 self._writer,
                 clock,

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from config.settings import Settings
 from loops.connections.book import ConnectionBook
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
@@ -34,6 +35,7 @@ class Services:
     clock: Clock
     box: SecretBox
     book: ConnectionBook
+    repositories: GitHubRepositories
     intake: Intake
     sources: Mapping[str, Source]
     definitions: Definitions

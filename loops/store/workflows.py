@@ -105,16 +105,12 @@ def page(
     status: str | None = None,
     origin_product: str | None = None,
     name: str | None = None,
-    search: str | None = None,
 ) -> list[WorkflowRow]:
-    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status. `search`
-    is a part of the name in upper or lower case."""
+    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
     query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
     if name is not None:
         query = query.where(workflows.c.name == name)
-    if search is not None:
-        query = query.where(workflows.c.name.icontains(search, autoescape=True))
     if origin_product is not None:
         query = query.where(workflows.c.origin_product == origin_product)
     if before is not None:

@@ -22,6 +22,7 @@ USUAL_ITEMS = 50
 
 _LONGEST_PIECE = 300
 _LAST_ID = 2**31
+_MOST_OFFSET_DIGITS = 6
 _PAGE_PARAMETERS = ("limit", "cursor")
 
 
@@ -136,9 +137,12 @@ def listed(
     items: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]], shown: Callable[[T], object]
 ) -> web.Response:
     """A page of a list, from up to `limit` + 1 rows: one more than asked for says that there is a next page."""
-    more = len(items) > limit
-    kept = items[:limit]
-    return answer({"items": [shown(one) for one in kept], "next": _closed(key(kept[-1])) if more else None})
+    return answer({"items": [shown(one) for one in items[:limit]], "next": page_end(items, limit, key)})
+
+
+def page_end(items: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> str | None:
+    """The cursor of the page after this one, from up to `limit` + 1 rows; None where there is none."""
+    return _closed(key(items[limit - 1])) if len(items) > limit else None
 
 
 SHORTEST_PREFIX = 6
@@ -167,6 +171,28 @@ def instant_after(page: Page) -> tuple[datetime, str] | None:
         return at.astimezone(UTC), page.after[1]
     except (ValueError, OverflowError):
         _bad_cursor()
+
+
+def instant(value: JsonValue, name: str) -> datetime:
+    """An instant of a body or query, which `name` is the key of."""
+    hint = "as 2026-11-30T09:00:00Z"
+    if not isinstance(value, str):
+        raise RequestError(f"{name} is missing" if value is None else f"{name} is no text", hint=hint, path=name)
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is None:
+            raise RequestError(f"{name} has no offset", hint=hint, path=name)
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise RequestError(f"{name} is no instant", hint=hint, path=name) from error
+
+
+def offset_of(given: Mapping[str, str]) -> int:
+    """How many items a list that is not ours passes over."""
+    text = given.get("offset", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_OFFSET_DIGITS):
+        raise RequestError(f"{text!r} is not an offset", hint="how many items to pass over, as 50", path="offset")
+    return int(text)
 
 
 def number_after(page: Page) -> int | None:

@@ -4,15 +4,20 @@ from dataclasses import dataclass
 
 from server.api import (
     deliveries,
+    function_templates,
     integrations,
     notes,
     notifications,
     quotas,
+    repositories,
     runs,
     starts,
+    stats,
     tasks,
     test_accounts,
+    to_come,
     tokens,
+    workflow_logs,
     workflows,
 )
 from server.api.call import Handler
@@ -44,7 +49,7 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
 
 
 ROUTES = _routes(
-    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
+    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
@@ -55,6 +60,7 @@ ROUTES = _routes(
     ("POST", "/workflows/{id}/disable", workflows.disable, "editor", ""),
     ("POST", "/workflows/{id}/run", starts.run, "editor", "variables; Idempotency-Key as a header"),
     ("POST", "/workflows/{id}/replay", starts.replay_missed, "editor", "since, until, cursor"),
+    ("GET", "/workflows/{id}/logs", workflow_logs.read, "viewer", "level, search, limit, cursor"),
     ("GET", "/workflows/{id}/webhook", starts.webhook, "editor", ""),
     ("POST", "/workflows/{id}/webhook/rotate", starts.rotate_webhook, "editor", ""),
     ("POST", "/deliveries/{id}/replay", starts.replay, "editor", "workflow"),
@@ -74,6 +80,11 @@ ROUTES = _routes(
     ("GET", "/tasks/{id}/trace", tasks.trace, "viewer", ""),
     ("POST", "/tasks/{id}/cancel", tasks.cancel, "editor", ""),
     ("GET", "/quotas", quotas.read, "viewer", ""),
+    ("GET", "/stats", stats.read, "viewer", "workflow, after, before"),
+    ("GET", "/function-templates", function_templates.listing, "viewer", ""),
+    ("GET", "/function-templates/{id}", function_templates.read, "viewer", ""),
+    ("GET", "/skills", to_come.skills, "viewer", "search, limit, cursor"),
+    ("GET", "/mcp-connections", to_come.mcp_connections, "viewer", "search, limit, cursor"),
     ("GET", "/notes", notes.listing, "viewer", "status, workflow, subject, limit, cursor"),
     ("POST", "/notes/{id}/close", notes.close, "editor", "reason"),
     ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
@@ -81,6 +92,7 @@ ROUTES = _routes(
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/integrations/{id}/github_repos", repositories.listing, "viewer", "limit, offset, search"),
     ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),
     ("PUT", "/test-account-filters", test_accounts.replace, "editor", "filters"),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),

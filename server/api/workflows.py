@@ -16,9 +16,8 @@ _STATUSES = get_args(Status)
 
 
 async def listing(call: Call) -> web.Response:
-    """Workflows, the newest first, without their graphs; archived ones only with status=archived. `search` is a part of
-    the name."""
-    given = call.query("status", "origin_product", "name", "search", page=True)
+    """Workflows, the newest first, without their graphs; archived ones only with status=archived."""
+    given = call.query("status", "origin_product", "name", page=True)
     page = call.page(given, 2)
     status = call.choice(given, "status", _STATUSES)
     rows = await call.services.reader.read(
@@ -30,7 +29,6 @@ async def listing(call: Call) -> web.Response:
             status=status,
             origin_product=given.get("origin_product"),
             name=given.get("name"),
-            search=given.get("search"),
         )
     )
     return listed(rows, page.limit, lambda row: instant_key(row.created_at, row.id), workflow_item)

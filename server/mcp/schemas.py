@@ -46,7 +46,7 @@ def open_object(means: str) -> Schema:
 
 def objects(means: str) -> Schema:
     """A list of objects."""
-    return {"type": "array", "items": {"type": "object"}, "description": means}
+    return {"type": "array", "items": {"type": "object", "description": means}, "description": means}
 
 
 def takes(*required: str, **properties: Schema) -> Schema:
@@ -63,4 +63,8 @@ def freely(taken: Schema) -> Schema:
 PAGE: Mapping[str, Schema] = {
     "limit": whole("How many at most.", 1, MOST_ITEMS, _USUAL_ITEMS),
     "cursor": text("`next` of the page before, to go on there.", _LONGEST_CURSOR),
+}
+OFFSETS: Mapping[str, Schema] = {
+    "limit": whole("How many at most.", 1, MOST_ITEMS, _USUAL_ITEMS),
+    "offset": whole("How many to pass over: `next` of the page before.", 0, 999_999),
 }

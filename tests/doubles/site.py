@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
+from loops.connections.github import GitHubClients
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
@@ -322,6 +324,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
+        repositories=GitHubRepositories(database.reader, GitHubClients(box)),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),

@@ -3,11 +3,17 @@
 from typing import get_args
 
 from loops.runs.state import RunStatus
-from server.mcp.schemas import PAGE, choice, identity, open_object, takes
+from server.api.call import MOST_ITEMS
+from server.api.workflow_logs import LEVELS
+from server.mcp.schemas import PAGE, choice, identity, open_object, takes, text, whole
 from server.mcp.tool import ENDS, OVERWRITES, READS, Tool, route
 
 _RUN = identity("The run's id, from workflows-list-invocations.")
 _TASK = identity("The task's id, from workflows-get-invocation or tasks-list.")
+_PERIOD = {
+    "after": text("Where the period begins, as 2026-11-30T09:00:00Z; 7 days ago without it."),
+    "before": text("Where it ends; now without it."),
+}
 
 TOOLS = (
     Tool(
@@ -47,6 +53,36 @@ TOOLS = (
         "Wake a run that waits, now. Only one caller can: another gets a conflict.",
         takes("id", id=_RUN, payload=open_object("What it wakes with.")),
         outside=True,
+    ),
+    Tool(
+        "workflows-logs",
+        READS,
+        route("GET", "/workflows/{id}/logs"),
+        "Read what the steps of a workflow's latest runs logged and how they failed, the newest first.",
+        takes(
+            "id",
+            id=identity("The workflow's id, from workflows-list."),
+            level=choice("error: only how steps failed.", *LEVELS),
+            search=text("Only lines that hold this text.", 300),
+            limit=whole("How many runs to look at.", 1, MOST_ITEMS, 10),
+            cursor=PAGE["cursor"],
+        ),
+        outside=True,
+    ),
+    Tool(
+        "workflows-stats",
+        READS,
+        route("GET", "/stats"),
+        "How the runs of one workflow that began in a period went: by status, with AI tasks, tokens and cost.",
+        takes("id", id=identity("The workflow's id, from workflows-list."), **_PERIOD),
+        renamed={"id": "workflow"},
+    ),
+    Tool(
+        "workflows-global-stats",
+        READS,
+        route("GET", "/stats"),
+        "The same for every workflow that had a run in a period.",
+        takes(**_PERIOD),
     ),
     Tool(
         "tasks-list",

@@ -36,7 +36,6 @@ TOOLS = (
         route("GET", "/workflows"),
         "List workflows, the newest first, without their actions and edges. Archived ones only with that status.",
         takes(
-            search=text("Part of the name; upper and lower case are the same."),
             status=choice("Only those of this status.", *_STATUSES),
             origin_product=choice("loops: only loops.", "loops", "broadcasts"),
             **PAGE,
