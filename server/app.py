@@ -186,6 +186,7 @@ class Service:
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks = Handoff(), Webhooks(self._box, clock)
+        runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
         definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
@@ -218,7 +219,7 @@ class Service:
             ),
             sources=self._wiring.sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake, saved=webhooks.keep),
+            workflows=Workflows(self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, runs.cancel_all),
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
             replays=Replays(
@@ -230,7 +231,7 @@ class Service:
                 self._programs.begin,
                 self._programs.writes,
             ),
-            runs=RunControl(self._writer, reader, self._engine, clock, self._stop),
+            runs=runs,
             messages=self._messages,
             metrics=self.metrics,
             public_url=lambda: self.url,

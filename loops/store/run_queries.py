@@ -1,6 +1,7 @@
 """Reading runs for people: lists, one run with its steps, counts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -91,3 +92,39 @@ def by_status(
     for one, status, count in connection.execute(query.group_by(runs.c.workflow_id, runs.c.status)):
         counted.setdefault(one, {})[status] = count
     return counted
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """The open runs of a workflow: how many, by status, and the ids of the first of them."""
+
+    statuses: Mapping[str, int]
+    ids: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.statuses)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(self.statuses.values())
+
+    @property
+    def words(self) -> str:
+        """As in `1 running, 2 waiting`."""
+        return ", ".join(f"{self.statuses[status]} {status}" for status in _OPEN_ORDER if status in self.statuses)
+
+
+_OPEN_ORDER = ("running", "waiting", "queued")
+_MOST_NAMED = 5
+
+
+def under_way(connection: sa.Connection, workflow_id: str) -> UnderWay:
+    """What runs of a workflow now."""
+    here = (runs.c.workflow_id == workflow_id, runs.c.status.in_(OPEN))
+    counted = connection.execute(sa.select(runs.c.status, sa.func.count()).where(*here).group_by(runs.c.status))
+    statuses = {row[0]: row[1] for row in counted}
+    if not statuses:
+        return UnderWay({}, ())
+    first = connection.execute(sa.select(runs.c.id).where(*here).order_by(runs.c.created_at).limit(_MOST_NAMED))
+    return UnderWay(statuses, tuple(first.scalars()))

@@ -105,12 +105,17 @@ def page(
     status: str | None = None,
     origin_product: str | None = None,
     name: str | None = None,
+    search: str | None = None,
 ) -> list[WorkflowRow]:
-    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status."""
+    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status. `search`
+    stands in the name or the description."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
     query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
     if name is not None:
         query = query.where(workflows.c.name == name)
+    if search is not None:
+        texts = (workflows.c.name, workflows.c.description)
+        query = query.where(sa.or_(*(text.icontains(search, autoescape=True) for text in texts)))
     if origin_product is not None:
         query = query.where(workflows.c.origin_product == origin_product)
     if before is not None:

@@ -49,15 +49,17 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
 
 
 ROUTES = _routes(
-    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, limit, cursor"),
+    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
     ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
-    ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version in the query"),
-    ("DELETE", "/workflows/{id}", workflows.archive, "editor", ""),
+    ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version, base_updated_at"),
+    ("PATCH", "/workflows/{id}", workflows.patch, "editor", "keys of the workflow; base_version, base_updated_at"),
+    ("PATCH", "/workflows/{id}/graph", workflows.patch_graph, "editor", "operations, base_updated_at, base_version"),
+    ("DELETE", "/workflows/{id}", workflows.archive, "editor", "running"),
     ("POST", "/workflows/{id}/enable", workflows.enable, "editor", ""),
-    ("POST", "/workflows/{id}/disable", workflows.disable, "editor", ""),
+    ("POST", "/workflows/{id}/disable", workflows.disable, "editor", "running"),
     ("POST", "/workflows/{id}/run", starts.run, "editor", "variables; Idempotency-Key as a header"),
     ("POST", "/workflows/{id}/replay", starts.replay_missed, "editor", "since, until, cursor"),
     ("GET", "/workflows/{id}/logs", workflow_logs.read, "viewer", "level, search, limit, cursor"),
