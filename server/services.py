@@ -9,6 +9,7 @@ from config.settings import Settings
 from loops.connections.book import ConnectionBook
 from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
 from loops.webhooks import Webhooks
@@ -36,6 +37,7 @@ class Services:
     box: SecretBox
     book: ConnectionBook
     repositories: GitHubRepositories
+    slack: SlackWorkspaces
     intake: Intake
     sources: Mapping[str, Source]
     definitions: Definitions

@@ -31,6 +31,8 @@ PURE = (
     "loops/own_output.py",
     "loops/definition/*.py",
     "loops/expressions/*.py",
+    "loops/runs/alert_words.py",
+    "loops/runs/alerts.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
     "loops/tasks/prompt.py",
@@ -89,7 +91,7 @@ BANNED_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "info
 BANNED_NAMES = {"data", "do", "handle", "process"}
 BANNED_VERBS = {"do", "process"}
 AFTER_A_THING = {"group", "id", "ids", "lock"}
-NAMES_OF_LIBRARIES = {"process_bind_param", "process_literal_param", "process_result_value"}
+NAMES_OF_LIBRARIES = {"match_info", "process_bind_param", "process_literal_param", "process_result_value"}
 LONGEST_MODULE = 400
 
 

@@ -187,6 +187,12 @@ def instant(value: JsonValue, name: str) -> datetime:
         raise RequestError(f"{name} is no instant", hint=hint, path=name) from error
 
 
+def sliced(items: Sequence[T], limit: int, offset: int, shown: Callable[[T], object]) -> web.Response:
+    """A page of a list that is at hand as a whole; its `next` is the offset of the page after it."""
+    kept, end = items[offset : offset + limit], offset + limit
+    return answer({"items": [shown(one) for one in kept], "next": end if end < len(items) else None})
+
+
 def offset_of(given: Mapping[str, str]) -> int:
     """How many items a list that is not ours passes over."""
     text = given.get("offset", "0")

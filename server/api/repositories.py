@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from loops.connections.github_repositories import Repository
-from server.api.call import Call, answer, offset_of
+from server.api.call import Call, offset_of, sliced
 
 
 async def listing(call: Call) -> web.Response:
@@ -19,9 +19,7 @@ async def listing(call: Call) -> web.Response:
         for one in await call.services.repositories.of(call.project, call.number("id"))
         if wanted in one.full_name.lower()
     ]
-    rest = found[offset:]
-    more = offset + page.limit if len(rest) > page.limit else None
-    return answer({"items": [_item(one) for one in rest[: page.limit]], "next": more})
+    return sliced(found, page.limit, offset, _item)
 
 
 def _item(one: Repository) -> dict[str, Any]:

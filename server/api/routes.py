@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.api import (
+    channels,
     deliveries,
     function_templates,
     integrations,
@@ -95,6 +96,8 @@ ROUTES = _routes(
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
     ("GET", "/integrations/{id}/github_repos", repositories.listing, "viewer", "limit, offset, search"),
+    ("GET", "/integrations/{id}/check", integrations.check, "editor", ""),
+    ("GET", "/integrations/{id}/channels", channels.listing, "viewer", "limit, offset, search"),
     ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),
     ("PUT", "/test-account-filters", test_accounts.replace, "editor", "filters"),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),

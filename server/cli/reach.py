@@ -5,13 +5,12 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.errors import ConfigError, ExternalError, Fault, NotAuthenticated
 from server.cli.client import Client
-from server.whereabouts import socket_path
+from server.whereabouts import Place, socket_path
 
 _CONNECT_SECONDS = 5.0
 
@@ -36,16 +35,6 @@ def with_key(settings: Settings) -> Settings:
 def named_url(args: argparse.Namespace) -> str | None:
     """The address that --url or LOOPS_URL gives."""
     return args.url or os.environ.get("LOOPS_URL") or None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a service is: at `url`, which asks for `token`, or on the private socket of one on this machine."""
-
-    project: str
-    url: str = ""
-    token: str = ""
-    socket: Path | None = None
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from loops.errors import ExternalError
-from server.cli.reach import Place
 from server.mcp.protocol import Context, make_server
+from server.whereabouts import Place
 
 T = TypeVar("T", bound=types.Result)
 

@@ -17,6 +17,7 @@ from loops.connections.book import ConnectionBook
 from loops.connections.github import GitHubClients
 from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
@@ -326,6 +327,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         box=box,
         book=book,
         repositories=GitHubRepositories(database.reader, GitHubClients(box)),
+        slack=SlackWorkspaces(book),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),

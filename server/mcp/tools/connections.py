@@ -16,6 +16,25 @@ TOOLS = (
         takes(kind=choice("Only those of this kind.", *KINDS), **PAGE),
     ),
     Tool(
+        "integrations-check",
+        ASKS_OUTSIDE,
+        route("GET", "/integrations/{id}/check"),
+        "Ask the service behind a connection whether its credentials work, what they lack that active loops need, and "
+        "whether the Slack app is in the channels that they post to. Nothing is sent.",
+        takes("id", id=_CONNECTION),
+        outside=True,
+    ),
+    Tool(
+        "integrations-channels-retrieve",
+        ASKS_OUTSIDE,
+        route("GET", "/integrations/{id}/channels"),
+        "List the channels of a Slack connection. Look up the id of a channel here, never guess it. Where is_member is "
+        "false the app has to be invited first (/invite in the channel): it hears nothing there, and cannot post where "
+        "takes_posts is false either. Tell the person before you build a loop on such a channel.",
+        takes("id", id=_CONNECTION, search=text("Part of the name, or an id.", 300), **OFFSETS),
+        outside=True,
+    ),
+    Tool(
         "integrations-github-repos-retrieve",
         ASKS_OUTSIDE,
         route("GET", "/integrations/{id}/github_repos"),

@@ -1,7 +1,10 @@
 """Tools that make, change and start workflows."""
 
-from server.mcp.schemas import PAGE, choice, freely, identity, objects, open_object, takes, text
-from server.mcp.tool import ADDS, ENDS, READS, SETS, STARTS, Tool, route
+from collections.abc import Mapping
+
+from server.mcp.instructions import CREATE
+from server.mcp.schemas import PAGE, Schema, choice, freely, identity, objects, open_object, takes, text, whole
+from server.mcp.tool import ADDS, ENDS, OVERWRITES, READS, SETS, STARTS, Tool, route
 
 WORKFLOW = identity("The workflow's id, from workflows-list.")
 
@@ -12,22 +15,16 @@ _EXIT_CONDITIONS = (
     "exit_on_trigger_not_matched",
     "exit_on_trigger_not_matched_or_conversion",
 )
-_CREATE = """\
-Store a new workflow as a draft, which starts nothing. A loop has origin_product "loops" and these actions: \
-{"id":"trigger","name":"Trigger","type":"trigger","config":{…}}, \
-{"id":"create_task","name":"Create AI task","type":"function","config":{"template_id":"template-posthog-create-task",\
-"inputs":{"prompt":{"value":"…"},"non_failure_status_codes":{"value":[409]}}},\
-"output_variable":[{"key":"task_final_message","result_path":"final_message"}]}, \
-perhaps {"id":"notify","name":"Notify","type":"function","config":{"template_id":"template-slack","inputs":{…}}}, \
-{"id":"exit","name":"Exit","type":"exit","config":{"reason":"Task finished"}}; \
-edges {"from":"trigger","to":"create_task","type":"continue"} and so on; \
-variables [{"key":"task_final_message","type":"string","default":""}]. \
-Trigger configs: {"type":"schedule"}; {"type":"manual"}; for GitHub or Slack {"type":"internal-event","filters":\
-{"source":"internal-events","events":[{"id":"$github_event_received","type":"events"}],"properties":[{"key":"repository",\
-"value":["owner/name"],"operator":"exact","type":"event"},…]}}. Keep actor_access ["write"] for GitHub, bot_id and \
-thread_ts is_not_set for Slack. The prompt is a whole brief for an agent that nobody watches; it takes no text of the \
-event (the task gets the event beside it, as data). Answers the workflow with `warnings`; an error lists every fault \
-with its path."""
+_VARIABLES = objects('As {"key", "type": string, number or boolean, "default": text}.')
+_MASKING: Schema = {
+    "type": ["object", "null"],
+    "description": 'Holds back repeats: {"hash": "{person.id}", "ttl": seconds, "threshold": null}.',
+}
+_BASE: Mapping[str, Schema] = {
+    "base_version": whole("Its version as you read it: a conflict where it is another by now.", 1, 999_999_999),
+    "base_updated_at": text("Its updated_at as you read it, likewise."),
+}
+_RUNNING = choice("What becomes of runs under way: drain lets them end, cancel cancels them.", "drain", "cancel")
 
 TOOLS = (
     Tool(
@@ -36,6 +33,7 @@ TOOLS = (
         route("GET", "/workflows"),
         "List workflows, the newest first, without their actions and edges. Archived ones only with that status.",
         takes(
+            search=text("Words of the name or description.", 300),
             status=choice("Only those of this status.", *_STATUSES),
             origin_product=choice("loops: only loops.", "loops", "broadcasts"),
             **PAGE,
@@ -52,7 +50,7 @@ TOOLS = (
         "workflows-create",
         ADDS,
         route("POST", "/workflows"),
-        _CREATE,
+        CREATE,
         freely(
             takes(
                 "name",
@@ -62,11 +60,8 @@ TOOLS = (
                 status=choice("Always draft; workflows-enable makes it active, after the person agreed.", "draft"),
                 origin_product=choice("loops for a loop; leave it out for other workflows.", "loops", "broadcasts"),
                 exit_condition=choice("When a run leaves early.", *_EXIT_CONDITIONS),
-                variables=objects('As {"key", "type": string, number or boolean, "default": text}.'),
-                trigger_masking={
-                    "type": ["object", "null"],
-                    "description": 'Holds back repeats: {"hash": "{person.id}", "ttl": seconds, "threshold": null}.',
-                },
+                variables=_VARIABLES,
+                trigger_masking=_MASKING,
                 actions=objects("The steps; exactly one has the type trigger."),
                 edges=objects('The ways between them: {"from", "to", "type": "continue"}, or "branch" with an index.'),
             )
@@ -80,6 +75,34 @@ TOOLS = (
         takes("document", document=open_object("The workflow, as workflows-create takes it.")),
     ),
     Tool(
+        "workflows-update",
+        OVERWRITES,
+        route("PATCH", "/workflows/{id}"),
+        "Set keys of a workflow that are no part of its graph; those that are not named stay. An active workflow has "
+        "them at once.",
+        takes(
+            "id",
+            id=WORKFLOW,
+            name=text("Its name.", 400),
+            description={"type": "string", "description": "What it is for."},
+            exit_condition=choice("When a run leaves early.", *_EXIT_CONDITIONS),
+            variables=_VARIABLES,
+            trigger_masking=_MASKING,
+            **_BASE,
+        ),
+        parameters=frozenset(_BASE),
+    ),
+    Tool(
+        "workflows-patch-graph",
+        OVERWRITES,
+        route("PATCH", "/workflows/{id}/graph"),
+        'Change actions and edges by operations, all or none. Each is one of: {"op":"update_action","id","patch"} '
+        '(merged into the action; null removes a key), {"op":"add_action","action","edges"?}, {"op":"remove_action",'
+        '"id"} (what led to it leads on), {"op":"add_edge","edge"}, {"op":"remove_edge","edge"}, '
+        '{"op":"replace_action_edges","id","edges"}. An active workflow has them at once; runs under way keep theirs.',
+        takes("id", "operations", id=WORKFLOW, operations=objects("What is done, in this order."), **_BASE),
+    ),
+    Tool(
         "workflows-enable",
         SETS,
         route("POST", "/workflows/{id}/enable"),
@@ -91,15 +114,17 @@ TOOLS = (
         "workflows-disable",
         ENDS,
         route("POST", "/workflows/{id}/disable"),
-        "Make an active workflow a draft again: it starts no more runs. Runs under way go on to their end.",
-        takes("id", id=WORKFLOW),
+        "Make an active workflow a draft again: it starts no more runs. Where some are under way, running has to say "
+        "what becomes of them.",
+        takes("id", id=WORKFLOW, running=_RUNNING),
     ),
     Tool(
         "workflows-archive",
         ENDS,
         route("DELETE", "/workflows/{id}"),
         "Disable a workflow for good and take it off the list; there is no way back. Ask the person before.",
-        takes("id", id=WORKFLOW),
+        takes("id", id=WORKFLOW, running=_RUNNING),
+        parameters=frozenset({"running"}),
     ),
     Tool(
         "workflows-run",
@@ -133,7 +158,7 @@ TOOLS = (
     ),
     Tool(
         "workflows-webhook-retrieve",
-        SETS,
+        READS,
         route("GET", "/workflows/{id}/webhook"),
         "The address of a workflow whose trigger is a webhook. Whoever knows it can send to it: show it only to the "
         "person.",

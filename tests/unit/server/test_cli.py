@@ -21,12 +21,13 @@ from server.cli import access, deliveries, main, runs, workflows
 from server.cli.output import complain, plain, show_list, table, took
 from server.cli.parser import build_parser
 from server.cli.reference import cli_reference
+from server.mcp.reference import mcp_reference
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"aiohttp", "alembic", "dbos", "lark", "pydantic", "sqlalchemy", "sqlmodel", "uvloop"}
 
 
-@pytest.mark.parametrize(("page", "made"), [("cli", cli_reference), ("api", api_reference)])
+@pytest.mark.parametrize(("page", "made"), [("cli", cli_reference), ("api", api_reference), ("mcp", mcp_reference)])
 def test_a_reference_page_is_what_the_code_says(page: str, made) -> None:
     text = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
     assert text == made(), f"run: python -m server.{page}.reference > docs/reference/{page}.md"
