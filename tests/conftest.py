@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 hypothesis.settings.load_profile("loops")
 
+ECHO_SECONDS = "LOOPS_TEST_ECHO_SECONDS"
+"""How long a window of the test of own output lasts."""
+NPM = "LOOPS_TEST_NPM"
+"""Whether tests may install what they need from npm."""
+TEST_VARIABLES = (ECHO_SECONDS, NPM)
+
 _numbers = itertools.count(1)
 _runtime_dir = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of whoever runs the tests stay outside, and the bundled Postgres gets the private folder it asks for."""
-    for name in [name for name in os.environ if name.startswith("LOOPS_")]:
+    for name in [name for name in os.environ if name.startswith("LOOPS_") and name not in TEST_VARIABLES]:
         del os.environ[name]
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder
