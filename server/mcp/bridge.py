@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
+
+from loops.errors import RequestError
 
 Message: TypeAlias = MutableMapping[str, Any]
 Application: TypeAlias = Callable[
@@ -18,8 +20,13 @@ _OURS = frozenset({"connection", "content-length", "transfer-encoding"})
 
 
 async def bridged(application: Application, request: web.Request, more: Mapping[str, Any]) -> web.StreamResponse:
-    """What the application answers. Its scope holds `more`, and neither token nor cookie."""
-    exchange = _Exchange(request, await request.read())
+    """What the application answers. Its scope holds `more`, and neither token nor cookie. Raises RequestError where the
+    body breaks off."""
+    try:
+        body = await request.read()
+    except (ClientPayloadError, web.RequestPayloadError, ConnectionError) as error:
+        raise RequestError("the body could not be read to its end", hint="send it again, whole") from error
+    exchange = _Exchange(request, body)
     await application({**_scope(request), **more}, exchange.receive, exchange.send)
     return exchange.answered()
 
