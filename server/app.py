@@ -30,7 +30,9 @@ from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
 from loops.runs.interpreter import Interpreter, Observer
@@ -182,6 +184,7 @@ class Service:
             around=self._wiring.notifiers,
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
+        self._alerting = Alerting(self._messages, clock, self._run_page)
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
@@ -209,6 +212,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
+            slack=SlackWorkspaces(book),
             intake=Intake(
                 self._writer,
                 clock,
@@ -236,9 +240,12 @@ class Service:
             public_url=lambda: self.url,
         )
 
+    def _run_page(self, run_id: str) -> str:
+        return f"{self.url}/runs/{run_id}"
+
     def _interpreter(self) -> Interpreter:
         clock = self._wiring.clock
-        settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages))
+        settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
         steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
         return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
 
@@ -253,7 +260,7 @@ class Service:
             self._wiring.models(_models(settings)),
             WorkLimits(agent, settings.task_tokens, settings.task_cost),
             mask=self._log_secrets.mask,
-            link=lambda run_id: f"{self.url}/runs/{run_id}",
+            link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
         )
@@ -283,7 +290,7 @@ class Service:
         self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
-        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
         self._spawn("outbox", self._sender.forever())

@@ -71,6 +71,14 @@ def page(
     return [dict(row) for row in rows.mappings()]
 
 
+def place(connection: sa.Connection, run_id: str) -> tuple[str, str]:
+    """The project and the workflow that a run belongs to. Raises NotFound."""
+    row = connection.execute(sa.select(runs.c.project_id, runs.c.workflow_id).where(runs.c.id == run_id)).first()
+    if row is None:
+        raise NotFound(f"there is no run {run_id!r}")
+    return row[0], row[1]
+
+
 def counts(connection: sa.Connection) -> dict[str, int]:
     """How many runs are open, by status."""
     rows = connection.execute(

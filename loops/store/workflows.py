@@ -124,6 +124,15 @@ def page(
     return [WorkflowRow(*row) for row in connection.execute(query)]
 
 
+def active(connection: sa.Connection, project_id: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The name and definition of each workflow of a project that may start runs, by name."""
+    here = (workflows.c.project_id == project_id, workflows.c.status == "active")
+    rows = connection.execute(
+        sa.select(workflows.c.name, workflows.c.definition).where(*here).order_by(workflows.c.name)
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 def _literals(before: tuple[datetime, str]) -> tuple[Any, Any]:
     return sa.literal(before[0], workflows.c.created_at.type), sa.literal(before[1])
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.api import (
+    channels,
     deliveries,
     integrations,
     notes,
@@ -83,6 +84,8 @@ ROUTES = _routes(
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/integrations/{id}/check", integrations.check, "editor", ""),
+    ("GET", "/integrations/{id}/channels", channels.listing, "viewer", "limit, offset, search"),
     ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),
     ("PUT", "/test-account-filters", test_accounts.replace, "editor", "filters"),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),

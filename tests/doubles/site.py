@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
@@ -323,6 +324,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
+        slack=SlackWorkspaces(book),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),

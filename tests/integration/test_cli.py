@@ -471,12 +471,34 @@ def test_the_start_says_where_the_service_listens_and_how_it_is_reached(
     assert ready["url"] == (reached.format(port=port) or address)
 
 
-def test_a_demo_that_leaves_invites_nobody_and_ends_with_its_summary(alone: Cli) -> None:
-    lines = alone.done("demo", "--exit").splitlines()
+def test_a_demo_goes_from_each_source_to_its_result_leaves_nothing_and_ends_with_its_summary(alone: Cli) -> None:
+    scratch = alone.folder / "scratch"
+    scratch.mkdir()
+    over = alone("demo", "--exit", TMPDIR=str(scratch))
+    assert (over.returncode, over.stderr) == (0, "")
+    *lines, last = over.stdout.splitlines()
+    summary = json.loads(last)
+    url = summary.pop("url")
+    assert url.startswith("http://127.0.0.1:")
+    assert summary == {"deliveries": 5, "runs": 3, "completed": 3, "failed": 0, "notifications": 4}
     assert not [line for line in lines if line.startswith(("Pages:", "Token:", "Stop"))]
-    summary = json.loads(lines[-1])
-    assert (summary["runs"], summary["failed"]) == (summary["completed"], 0)
     assert not alone.data_dir.exists()
+    assert not [*scratch.iterdir()]
+
+    text = "\n".join(lines)
+    for words in ("duplicate", "401 not verified", "stand-in for Slack", "scripted:demo took", "3 runs for $0.0"):
+        assert words in text
+    stories = [story.splitlines() for story in text.split("\n\n")]
+    issue, closed, question, own, signed_up = stories[2:7]
+    assert [line.split()[:2] for line in issue[2:5]] == [["round", "1"], ["round", "2"], ["round", "3"]]
+    assert "  slack to C0123456789  sent" in issue
+    assert closed[1].startswith("  stopped at filters: Triage opened issues: action is")
+    thread = question[next(place for place, line in enumerate(question) if "in the thread of" in line) :]
+    assert thread[0].endswith("  sent")
+    assert [line.split(":")[0] for line in thread[1:4]] == ["  | Ada", "  | Ben", "  | Loops"]
+    assert own[2].startswith("  stopped at own_output: Answer questions in their threads:")
+    assert signed_up[0] == "posthog: webhook signed_up"
+    assert signed_up[-1].startswith("  email to sales@example.com  shown here alone")
 
 
 # Without a service
