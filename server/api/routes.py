@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.api import (
+    alerts,
     channels,
     deliveries,
     function_templates,
@@ -77,6 +78,8 @@ ROUTES = _routes(
     ("GET", "/notifications", notifications.listing, "viewer", "run, status, limit, cursor"),
     ("GET", "/notifications/{id}", notifications.read, "viewer", ""),
     ("POST", "/notifications/{id}/resend", notifications.resend, "editor", "connection"),
+    ("GET", "/alerts", alerts.read, "viewer", ""),
+    ("PUT", "/alerts", alerts.replace, "editor", "target"),
     ("GET", "/runs/{id}/export", runs.export, "viewer", ""),
     ("GET", "/tasks", tasks.listing, "viewer", "status, workflow, limit, cursor"),
     ("GET", "/tasks/{id}", tasks.read, "viewer", ""),

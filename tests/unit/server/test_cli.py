@@ -14,10 +14,11 @@ from loops.connections.kinds import KINDS
 from loops.definition.workflow import Status
 from loops.errors import DefinitionError, Fault, NotFound
 from loops.runs.state import RunStatus
+from notify.outbox import Status as MessageStatus
 from server.api import deliveries as api_deliveries
 from server.api.reference import api_reference
 from server.auth import ROLES
-from server.cli import access, deliveries, main, runs, workflows
+from server.cli import access, deliveries, main, messages, runs, workflows
 from server.cli.output import complain, plain, show_list, table, took
 from server.cli.parser import build_parser
 from server.cli.reference import cli_reference
@@ -74,6 +75,7 @@ def test_the_choices_of_the_parser_are_those_of_the_service() -> None:
     assert get_args(RunStatus) == runs._STATUSES
     assert get_args(Status) == workflows._STATUSES
     assert deliveries._STATUSES == api_deliveries._STATUSES
+    assert get_args(MessageStatus) == messages._STATUSES
 
 
 def test_text_from_outside_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
