@@ -5,6 +5,7 @@ LoopsError                   code, http_status, retryable; the message says what
 ├─ DefinitionError           a workflow that cannot be saved; carries every fault with its path
 │  ├─ ShapeError             the JSON or YAML itself: types, unknown keys, ranges
 │  ├─ FilterError            a property filter that cannot be evaluated
+│  ├─ ScheduleError          a schedule whose rule, start or time zone cannot be used
 │  └─ TemplateError          a Hog or Liquid template that cannot be compiled or rendered
 ├─ DeliveryError             an arrival that is not taken
 │  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
@@ -89,6 +90,12 @@ class FilterError(DefinitionError):
     """A property filter that could never be evaluated."""
 
     code = "definition.filter"
+
+
+class ScheduleError(DefinitionError):
+    """A schedule whose rule, start or time zone cannot be used."""
+
+    code = "definition.schedule"
 
 
 class TemplateError(DefinitionError):

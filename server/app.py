@@ -35,7 +35,7 @@ from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
-from loops.runs.interpreter import Interpreter, Observer
+from loops.runs.interpreter import Interpreter
 from loops.runs.lease import Leaseholder, SingleProcessLock
 from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
@@ -44,6 +44,7 @@ from loops.runs.step import Step
 from loops.runs.steps import Outside, make_steps
 from loops.runs.stopping import stops
 from loops.runs.sweeper import Sweeper, watch_cancellations
+from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
@@ -61,12 +62,14 @@ from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app, make_health_app
 from triggers.definitions import Definitions
-from triggers.dispatch import BatchOutcome, Dispatcher
+from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.schedule.claim import Occurrences
+from triggers.schedule.clock import ScheduleClock
 from triggers.slack.patience import Timing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
@@ -134,7 +137,7 @@ class Service:
         self._start_dispatch()
         self._start_slack()
         await self._listen()
-        self._start_redelivery()
+        self._start_scheduling()
         # What is alive now stays so: the collector need not walk it at every full pass.
         gc.collect()
         gc.freeze()
@@ -202,8 +205,10 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
-            observe=self._observe_batch,
+            observe=self.metrics.dispatched,
         )
+        self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
+        schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
             settings=settings,
             reader=reader,
@@ -223,7 +228,8 @@ class Service:
             ),
             sources=self._wiring.sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, runs.cancel_all),
+            workflows=Workflows(self._writer, reader, clock, self._changed, webhooks.keep, runs.cancel_all, schedules),
+            schedules=schedules,
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
             replays=Replays(
@@ -241,6 +247,11 @@ class Service:
             public_url=lambda: self.url,
         )
 
+    def _changed(self) -> None:
+        """Definitions were changed in this process."""
+        self.dispatcher.wake()
+        self._ticking.wake()
+
     def _run_page(self, run_id: str) -> str:
         return f"{self.url}/runs/{run_id}"
 
@@ -248,7 +259,9 @@ class Service:
         clock = self._wiring.clock
         settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
         steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
-        return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
+        return Interpreter(
+            self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
+        )
 
     def _worker(self) -> TaskWorker:
         settings = self.settings
@@ -310,8 +323,9 @@ class Service:
             sessions = SlackSessions(one.book, one.box, one.writer, one.clock, one.intake, source, self._wiring.slack)
             self._spawn("slack", sessions.forever())
 
-    def _start_redelivery(self) -> None:
+    def _start_scheduling(self) -> None:
         if self.role in _SCHEDULES:
+            self._spawn("schedules", self._ticking.forever())
             redelivery = self._github.redelivery(self.services.reader, lambda: self.url)
             self._spawn("redelivery", redelivery.forever())
 
@@ -331,18 +345,6 @@ class Service:
         """Stop, and let the exit code say that nobody asked for it: a supervisor then starts another."""
         self.failed = True
         self.stopping.set()
-
-    def _observe_batch(self, outcome: BatchOutcome, seconds: float) -> None:
-        self.metrics.dispatch_seconds.observe(seconds)
-        for stage, count in outcome.stages.items():
-            self.metrics.verdicts.labels(stage).inc(count)
-
-    def _observer(self) -> Observer:
-        def step_done(kind: str, status: str, seconds: float) -> None:
-            self.metrics.steps.labels(kind, status).inc()
-            self.metrics.step_seconds.observe(seconds)
-
-        return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
 
     async def stop(self) -> None:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that

@@ -12,6 +12,7 @@ from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
+from loops.scheduling import Schedules
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
@@ -42,6 +43,7 @@ class Services:
     sources: Mapping[str, Source]
     definitions: Definitions
     workflows: Workflows
+    schedules: Schedules
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays

@@ -35,6 +35,7 @@ PURE = (
     "loops/runs/alerts.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
+    "loops/schedules/*.py",
     "loops/tasks/prompt.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",

@@ -22,6 +22,7 @@ from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
+from loops.scheduling import Schedules
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
 from loops.store.database import DEFAULT_PROJECT, Database, open_database
@@ -316,6 +317,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
     webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    schedules = Schedules(database.writer, database.reader, clock)
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
@@ -331,7 +333,10 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all),
+        workflows=Workflows(
+            database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all, schedules=schedules
+        ),
+        schedules=schedules,
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),

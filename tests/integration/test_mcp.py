@@ -1,18 +1,21 @@
 """/mcp: who may ask, what is refused and how, and what a call gives, in both eras of the protocol."""
 
 import asyncio
+import dataclasses
 import io
 import json
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import TestServer
 from mcp.shared.exceptions import MCPError
 
 from server.app import Service
 from server.mcp.results import NOTICE
 from server.mcp.tools import TOOLS
+from server.web import make_app
 from tests.doubles.github import github
 from tests.integration.agent import Era, agent_at
 from tests.integration.running import issue
@@ -137,6 +140,26 @@ async def test_a_read_only_connection_changes_nothing(api: Api) -> None:
         assert (await reader.call("workflows-list"))["items"] == []
     status, told, _ = await post(api, path="/mcp?read_only=yes", Authorization=f"Bearer {api.token}")
     assert (status, told["error"]["data"]["path"]) == (400, "read_only")
+
+
+async def test_the_setting_makes_it_read_only_or_closes_it(service: Service, api: Api) -> None:
+    modes: tuple[tuple[Literal["read_only", "off"], int], ...] = (("read_only", 200), ("off", 404))
+    for mode, status in modes:
+        settings = dataclasses.replace(service.settings, mcp=mode)
+        async with TestServer(make_app(dataclasses.replace(service.services, settings=settings))) as server:
+            url = str(server.make_url("/")).rstrip("/")
+            async with api.session.post(f"{url}/mcp", json=PING, headers=_sent(api)) as answer:
+                assert answer.status == status
+            if status == 200:
+                async with agent_at(url, api.token) as reader:
+                    assert all(
+                        tool.annotations and tool.annotations.read_only_hint for tool in (await reader.tools()).values()
+                    )
+                    assert (await reader.refused("workflows-enable", id="x"))["code"] == "access.forbidden"
+
+
+def _sent(api: Api) -> dict[str, str]:
+    return {**ACCEPT, "Authorization": f"Bearer {api.token}"}
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(api: Api, era: Era) -> None:
@@ -315,6 +338,17 @@ async def test_a_connection_that_cannot_ask_github_says_what_mends_it(api: Api) 
         hub.repositories, hub.page = ["acme/a", "acme/b"], 1
         error = await builder.refused("integrations-github-repos-retrieve", id=spent)
         assert "12 calls are left" in error["message"]
+
+
+async def test_what_goes_wrong_inside_is_not_told(api: Api, era: Era, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def break_down(_project: str, _connection: int) -> tuple[()]:
+        raise RuntimeError("the inside of it")
+
+    monkeypatch.setattr(type(api.service.services.repositories), "of", staticmethod(break_down))
+    async with agent(api, era) as unlucky:
+        error = await unlucky.refused("integrations-github-repos-retrieve", id="1")
+        assert error["code"] == "loops.internal"
+        assert "inside of it" not in json.dumps(error)
 
 
 # Who goes away
