@@ -117,7 +117,8 @@ class _Capture:
     async def _receive(self, request: web.Request) -> web.Response:
         compression = request.query.get("compression", "")
         if compression.startswith("lz64"):
-            raise PayloadMalformed("compression lz64 is not read", hint="use a posthog-js that packs with gzip")
+            hint = "use a posthog-js that packs with gzip"
+            raise PayloadMalformed("compression lz64 is not read", path="compression", hint=hint)
         body, held = await read_body(request, LIMIT, self._budget)
         try:
             decoded = await self._decode(body)

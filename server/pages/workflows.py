@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from loops.changes import Running
 from loops.errors import Conflict, DefinitionError
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
 from server.pages.addresses import path_of, wanted_id
 from server.pages.rendering import see_other
 from server.pages.visit import Visit
+from server.pages.workflow import workflow_page
 from server.trigger_words import TriggerWords, trigger_words
 
 MOST = 500
@@ -43,9 +45,14 @@ async def enable_workflow(visit: Visit) -> web.Response:
 
 
 async def disable_workflow(visit: Visit) -> web.Response:
-    """POST /workflows/{id}/disable"""
+    """POST /workflows/{id}/disable, with what becomes of the runs under way as a field"""
     workflow_id = wanted_id(visit.request.match_info["id"], "workflow")
-    await visit.services.workflows.disable(visit.who.project_id, workflow_id)
+    said = (await visit.request.post()).get("running")
+    running: Running | None = "drain" if said == "drain" else "cancel" if said == "cancel" else None
+    try:
+        await visit.services.workflows.disable(visit.who.project_id, workflow_id, running=running)
+    except Conflict as error:
+        return await workflow_page(visit, workflow_id, error.http_status, f"It is not disabled: {error.message}")
     return _back(visit, workflow_id)
 
 

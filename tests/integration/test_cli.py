@@ -267,6 +267,24 @@ def test_a_waiting_run_can_be_cancelled(cli: Cli, served: Served, hook: str) -> 
     cli.done("workflows", "archive", "cancelled soon")
 
 
+def test_switching_off_what_runs_says_what_runs_and_asks_what_becomes_of_it(
+    cli: Cli, served: Served, hook: str
+) -> None:
+    document = workflow("busy", listening("x")["actions"][0]["config"], wait="10m")
+    cli.done("apply", "-f", "-", stdin=json.dumps(document))
+    served.deliver(hook, issue_opened())
+    listed = until(
+        cli, ["runs", "--workflow", "busy"], lambda page: page["items"] and page["items"][0]["status"] == "waiting"
+    )
+    said = cli.failed("workflows", "disable", "busy")
+    assert "1 run of workflow 'busy' is under way (1 waiting)" in said
+    assert listed["items"][0]["id"] in said
+    assert "running=drain" in said
+    assert "1 go on" in cli.done("workflows", "disable", "busy", "--running", "drain")
+    (told,) = cli.json("workflows", "archive", "busy", "--running", "cancel")["workflows"]
+    assert (told["status"], told["runs"]) == ("archived", {"draining": 0, "cancelled": 1, "stopping": 0})
+
+
 def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     (made,) = cli.json("apply", "-f", "-", stdin=json.dumps(listening("switched", status="draft")))["workflows"]
     assert cli.json("workflows", "enable", "switched")["workflows"] == [
