@@ -4,7 +4,6 @@ It is taken from `node_modules` of this tree, or where LOOPS_TEST_NPM=1 allows i
 """
 
 import json
-import os
 import shutil
 import subprocess
 import tarfile
@@ -19,7 +18,7 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.conftest import NPM
+from tests.conftest import MAY_ASK_NPM
 from tests.doubles.browser import chromium, find_chromium
 from tests.integration.serving import Api, fresh_project, running, settings_for, workflow
 
@@ -27,14 +26,14 @@ PACKAGE = "posthog-js@1.449.2"
 KEY = "phc_of_the_browser"
 PROGRAM = find_chromium()
 HERE = Path(__file__).parents[2] / "node_modules" / "posthog-js"
-MAY_FETCH = os.environ.get(NPM) == "1" and shutil.which("npm") is not None
+MAY_FETCH = MAY_ASK_NPM and shutil.which("npm") is not None
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine: chromium, google-chrome or chrome"),
     pytest.mark.skipif(
         not (MAY_FETCH or HERE.exists()),
-        reason=f"no posthog-js: npm install posthog-js, or have npm and set {NPM}=1",
+        reason="no posthog-js: npm install posthog-js, or have npm and set LOOPS_TEST_NPM=1",
     ),
 ]
 
