@@ -124,7 +124,7 @@ class Schedules:
         """Change what is given. Another timing begins from now, also of a schedule that was over; a paused one stays
         so. Raises Conflict where somebody else changed it at the same time."""
         read, workflow = await self._reader.read(lambda c: _with_workflow(c, project_id, schedule_id))
-        wanted = {**_given(read), **given}
+        wanted = {**_given(read), **_with_replaced(given)}
         draft = await self._draft(workflow, wanted, None)
         if draft.timing != timing_of(read):  # one that is over may still change what its runs began with
             draft = await self._draft(workflow, wanted, self._clock.now())
@@ -206,6 +206,13 @@ class Schedules:
                 _tell_skipped(connection, row, armed, _INACTIVE, now)
                 _store(connection, row, armed)
 
+    def lacking(self, connection: sa.Connection, workflow: WorkflowRow) -> tuple[Fault, ...]:
+        """A warning where a workflow waits for schedules and has none."""
+        if not is_started_by_schedules(workflow) or store.of_workflow(connection, workflow.id):
+            return ()
+        hint = "create one: loops schedules create WORKFLOW --rrule RRULE --starts-at WHEN"
+        return (Fault(SCHEDULES, "it has none yet, so nothing starts it", hint),)
+
     def put(
         self, connection: sa.Connection, workflow: WorkflowRow, entries: tuple[Entry, ...]
     ) -> tuple[bool, tuple[Fault, ...]]:
@@ -225,7 +232,7 @@ class Schedules:
             else:
                 changed = True
                 self._create(connection, workflow, entry.draft, "paused" if entry.status == "paused" else "active")
-            warnings += [Fault(f"{entry.path}.{one.path}", one.message, one.hint) for one in entry.draft.warnings]
+            warnings += entry.warnings
         for row in known.values():
             changed = True
             store.delete(connection, row.id)
@@ -260,6 +267,14 @@ def _with_workflow(
 
 def _given(row: ScheduleRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in KEYS if getattr(row, name) is not None}
+
+
+def _with_replaced(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """A change in which a rule takes the place of a cron line, and the reverse."""
+    others: dict[str, JsonValue] = {
+        other: None for one, other in (("rrule", "cron"), ("cron", "rrule")) if given.get(one) is not None
+    }
+    return {**others, **given}
 
 
 def _armed(row: ScheduleRow, workflow: WorkflowRow, now: datetime) -> ScheduleRow:

@@ -216,6 +216,7 @@ class Workflows:
         )
         store.update(connection, row.id, **column_changes(row, changed))
         self._saved(connection, changed)
+        warnings = (*warnings, *self._schedules.lacking(connection, changed))
         return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:

@@ -36,6 +36,11 @@ class Entry:
     def timing(self) -> Timing:
         return self.draft.timing
 
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """What is odd about it, with its place in the file."""
+        return tuple(Fault(f"{self.path}.{one.path}", one.message, one.hint) for one in self.draft.warnings)
+
 
 def split(document: JsonValue) -> tuple[JsonValue, JsonValue]:
     """A document without its schedules, and those; None where it says nothing about them."""

@@ -13,6 +13,7 @@ from server.api import (
     quotas,
     repositories,
     runs,
+    schedules,
     starts,
     stats,
     tasks,
@@ -50,6 +51,9 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
     return tuple(Route(method, _PROJECT + path, handler, role, takes) for method, path, handler, role, takes in rows)
 
 
+_SCHEDULE = "rrule, cron, starts_at, timezone, variables, catch_up"
+_OF_WORKFLOW = "/workflows/{id}/schedules/{schedule}"
+
 ROUTES = _routes(
     ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
@@ -62,6 +66,18 @@ ROUTES = _routes(
     ("DELETE", "/workflows/{id}", workflows.archive, "editor", "running"),
     ("POST", "/workflows/{id}/enable", workflows.enable, "editor", ""),
     ("POST", "/workflows/{id}/disable", workflows.disable, "editor", "running"),
+    ("GET", "/schedules", schedules.listing, "viewer", "workflow, status, limit, cursor"),
+    ("GET", "/schedules/{id}", schedules.read, "viewer", ""),
+    ("GET", "/workflows/{id}/schedules", schedules.of_workflow, "viewer", "status, limit, cursor"),
+    ("POST", "/workflows/{id}/schedules", schedules.create, "editor", _SCHEDULE),
+    ("POST", "/workflows/{id}/schedules/preview", schedules.preview_draft, "viewer", f"{_SCHEDULE}, count"),
+    ("GET", _OF_WORKFLOW, schedules.read_of_workflow, "viewer", ""),
+    ("PATCH", _OF_WORKFLOW, schedules.update, "editor", _SCHEDULE),
+    ("DELETE", _OF_WORKFLOW, schedules.delete, "editor", ""),
+    ("POST", f"{_OF_WORKFLOW}/pause", schedules.pause, "editor", ""),
+    ("POST", f"{_OF_WORKFLOW}/resume", schedules.resume, "editor", ""),
+    ("GET", f"{_OF_WORKFLOW}/preview", schedules.upcoming, "viewer", "count"),
+    ("GET", f"{_OF_WORKFLOW}/occurrences", schedules.past, "viewer", "limit, cursor"),
     ("POST", "/workflows/{id}/run", starts.run, "editor", "variables; Idempotency-Key as a header"),
     ("POST", "/workflows/{id}/replay", starts.replay_missed, "editor", "since, until, cursor"),
     ("GET", "/workflows/{id}/logs", workflow_logs.read, "viewer", "level, search, limit, cursor"),
