@@ -8,7 +8,8 @@ To build one:
 1. Look up every id and never guess one: integrations-list, integrations-channels-retrieve (is_member has to be true), \
 integrations-github-repos-retrieve.
 2. workflows-create stores a draft. Mend what its faults and warnings name.
-3. Tell the person what it will do and, after they agreed, workflows-enable.
+3. For a schedule: workflows-schedule-preview, then workflows-schedule-create.
+4. Tell the person what it will do and, after they agreed, workflows-enable.
 
 To find out why a loop did or did not run: deliveries-list, then deliveries-explain; workflows-list-invocations, then \
 workflows-get-invocation and tasks-trace.

@@ -5,8 +5,9 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import aiohttp
 import pytest
@@ -243,3 +244,34 @@ async def test_a_loop_of_slack_reports_by_mail(around: Surroundings) -> None:
         (mail,) = around.mails.mails
         assert (mail["To"], mail["Subject"]) == ("ada@example.com", "Answers finished")
         assert REPORT in mail.get_content()
+
+
+async def test_a_loop_on_a_schedule_reports_to_slack(around: Surroundings) -> None:
+    async with agent_at(around.api.service.url, around.editor) as agent:
+        slack_id = await connection_of(agent, "slack")
+        channel = await channel_named(agent, slack_id, "general")
+        prompt = "Say what is planned for today."
+        document = loop("Morning", prompt, {"type": "schedule"}, to_slack(slack_id, channel, "Morning"))
+        made = await agent.call("workflows-create", **document)
+        zone = ZoneInfo("Europe/Berlin")
+        first = datetime.now(zone).replace(microsecond=0) + timedelta(seconds=4)
+        often = "FREQ=WEEKLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR,SA,SU"
+        timing = {"starts_at": first.isoformat(), "timezone": "Europe/Berlin"}
+        error = await agent.refused("workflows-schedule-create", workflow_id=made["id"], rrule=often, **timing)
+        assert error["path"] == "rrule"
+        timing["rrule"] = "FREQ=DAILY;INTERVAL=1"
+        previewed = await agent.call("workflows-schedule-preview", workflow_id=made["id"], count=2, **timing)
+        assert len(previewed["items"]) == 2
+        schedule = await agent.call("workflows-schedule-create", workflow_id=made["id"], **timing)
+        assert datetime.fromisoformat(schedule["next_run_at"]) == first.astimezone(UTC)
+        await tried_and_enabled(agent, made["id"], {"event": "$scheduled", "properties": {}})
+        before = len(around.workspace.texts())
+        await completed(agent, made["id"])
+        assert around.workspace.texts()[before:] == [f"Morning finished: {REPORT}"]
+        place = {"workflow_id": made["id"], "schedule_id": schedule["id"]}
+        (occurrence,) = (await agent.call("workflows-schedule-occurrences", **place))["items"]
+        assert occurrence["run"] is not None
+        assert (await agent.call("workflows-schedule-pause", **place))["status"] == "paused"
+        assert (await agent.call("workflows-schedule-resume", **place))["status"] == "active"
+        assert await agent.call("workflows-schedule-delete", **place) == {}
+        assert (await agent.call("workflows-schedule-list", workflow_id=made["id"]))["items"] == []
