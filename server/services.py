@@ -21,6 +21,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Services:
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays
+    tester: WorkflowTester
     runs: RunControl
     messages: Messages
     metrics: Metrics

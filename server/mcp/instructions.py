@@ -8,8 +8,10 @@ To build one:
 1. Look up every id and never guess one: integrations-list, integrations-channels-retrieve (is_member has to be true), \
 integrations-github-repos-retrieve.
 2. workflows-create stores a draft. Mend what its faults and warnings name.
-3. For a schedule: workflows-schedule-preview, then workflows-schedule-create.
-4. Tell the person what it will do and, after they agreed, workflows-enable.
+3. workflows-test-run without current_action_id, then again with each nextActionId as current_action_id, to the exit. \
+`skipped` in the beginning means that the sample does not pass the trigger's filters: mend the sample, not the trigger.
+4. For a schedule: workflows-schedule-preview, then workflows-schedule-create.
+5. Tell the person what it will do and, after they agreed, workflows-enable.
 
 To find out why a loop did or did not run: deliveries-list, then deliveries-explain; workflows-list-invocations, then \
 workflows-get-invocation and tasks-trace.
@@ -36,3 +38,13 @@ GitHub: filter on repository, event_type, action, and keep actor_access ["write"
 filter on channel, and keep bot_id and thread_ts is_not_set.
 The prompt is a whole brief for an agent that nobody watches. It takes no text of the event: the task gets the event \
 beside it, as data; say which property to read."""
+
+TEST_RUN = """\
+Try one action of a workflow on a sample, with all that is outside mocked: nothing is stored, sent or asked. Answers \
+status, nextActionId (the action to try next), the rendered inputs, the mocked calls and the variables.
+1. Begin without current_action_id. globals: for a schedule {"event":{"event":"$scheduled","properties":{}}}; for \
+GitHub and Slack the trigger's event name with properties that pass its filters, and no person; for a PostHog event \
+that event with a person. Or a delivery that came.
+2. Go on with current_action_id set to nextActionId, and the same globals, until it is null.
+status skipped in the first step: the sample does not pass the trigger's filters. Mend the sample, not the trigger. A \
+test that passes says that the graph is wired right, not that Slack or mail would take the message."""

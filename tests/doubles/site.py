@@ -16,12 +16,14 @@ from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
 from loops.connections.github import GitHubClients
 from loops.connections.github_repositories import GitHubRepositories
-from loops.connections.secrets import SecretBox
+from loops.connections.secrets import Mask, SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
+from loops.runs.steps import Outside, make_steps
+from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
@@ -30,6 +32,8 @@ from loops.store.ids import new_id
 from loops.store.runs import NewRun, StepRow
 from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
+from loops.tasks.quota import QuotaLimits
+from loops.tasks.service import TaskService
 from loops.threads import off_loop
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -44,6 +48,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.testing import WorkflowTester
 
 NOW = datetime(2026, 7, 6, 12, 0, 0, 123456, tzinfo=UTC)
 OWN_FORM = {"Sec-Fetch-Site": "same-origin"}
@@ -233,6 +238,8 @@ class Site:
 
 
 OWNER = "owner"
+SECRET = "hunter2-of-the-site"
+MASK = Mask([SECRET])
 WORKFLOW: Mapping[str, Any] = {
     "name": "Log opened issues",
     "status": "draft",
@@ -320,6 +327,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     schedules = Schedules(database.writer, database.reader, clock)
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
+    steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
     return Services(
         settings=settings,
         reader=database.reader,
@@ -340,6 +348,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
+        tester=WorkflowTester(StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, MASK),
         runs=runs,
         messages=messages,
         metrics=Metrics(),

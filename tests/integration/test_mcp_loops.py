@@ -253,25 +253,26 @@ async def test_a_loop_on_a_schedule_reports_to_slack(around: Surroundings) -> No
         prompt = "Say what is planned for today."
         document = loop("Morning", prompt, {"type": "schedule"}, to_slack(slack_id, channel, "Morning"))
         made = await agent.call("workflows-create", **document)
-        zone = ZoneInfo("Europe/Berlin")
-        first = datetime.now(zone).replace(microsecond=0) + timedelta(seconds=4)
-        often = "FREQ=WEEKLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR,SA,SU"
-        timing = {"starts_at": first.isoformat(), "timezone": "Europe/Berlin"}
-        error = await agent.refused("workflows-schedule-create", workflow_id=made["id"], rrule=often, **timing)
-        assert error["path"] == "rrule"
-        timing["rrule"] = "FREQ=DAILY;INTERVAL=1"
+        timing = {"starts_at": _berlin(hours=1), "timezone": "Europe/Berlin", "rrule": "FREQ=DAILY;INTERVAL=1"}
         previewed = await agent.call("workflows-schedule-preview", workflow_id=made["id"], count=2, **timing)
         assert len(previewed["items"]) == 2
+        often = {**timing, "rrule": "FREQ=HOURLY;INTERVAL=2"}
+        assert (await agent.refused("workflows-schedule-create", workflow_id=made["id"], **often))["path"] == "rrule"
         schedule = await agent.call("workflows-schedule-create", workflow_id=made["id"], **timing)
-        assert datetime.fromisoformat(schedule["next_run_at"]) == first.astimezone(UTC)
         await tried_and_enabled(agent, made["id"], {"event": "$scheduled", "properties": {}})
-        before = len(around.workspace.texts())
+        place, before = {"workflow_id": made["id"], "schedule_id": schedule["id"]}, len(around.workspace.texts())
+        first = _berlin(seconds=3)
+        moved = await agent.call("workflows-update-schedule", starts_at=first, **place)
+        assert datetime.fromisoformat(moved["next_run_at"]) == datetime.fromisoformat(first)
         await completed(agent, made["id"])
         assert around.workspace.texts()[before:] == [f"Morning finished: {REPORT}"]
-        place = {"workflow_id": made["id"], "schedule_id": schedule["id"]}
         (occurrence,) = (await agent.call("workflows-schedule-occurrences", **place))["items"]
-        assert occurrence["run"] is not None
+        assert datetime.fromisoformat(occurrence["at"]) == datetime.fromisoformat(first)
         assert (await agent.call("workflows-schedule-pause", **place))["status"] == "paused"
         assert (await agent.call("workflows-schedule-resume", **place))["status"] == "active"
         assert await agent.call("workflows-schedule-delete", **place) == {}
         assert (await agent.call("workflows-schedule-list", workflow_id=made["id"]))["items"] == []
+
+
+def _berlin(**later: int) -> str:
+    return (datetime.now(ZoneInfo("Europe/Berlin")) + timedelta(**later)).isoformat(timespec="seconds")

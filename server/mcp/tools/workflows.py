@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from server.mcp.instructions import CREATE
-from server.mcp.schemas import PAGE, Schema, choice, freely, identity, objects, open_object, takes, text, whole
+from server.mcp.instructions import CREATE, TEST_RUN
+from server.mcp.schemas import PAGE, Schema, choice, freely, identity, objects, open_object, switch, takes, text, whole
 from server.mcp.tool import ADDS, ENDS, OVERWRITES, READS, SETS, STARTS, Tool, route
 
 WORKFLOW = identity("The workflow's id, from workflows-list.")
@@ -73,6 +73,24 @@ TOOLS = (
         route("POST", "/workflows/validate"),
         "Hold a workflow against every check without storing it: all faults and warnings, with path and mend.",
         takes("document", document=open_object("The workflow, as workflows-create takes it.")),
+    ),
+    Tool(
+        "workflows-test-run",
+        READS,
+        route("POST", "/workflows/{id}/test-run"),
+        TEST_RUN,
+        takes(
+            "id",
+            id=WORKFLOW,
+            globals=open_object(
+                'What would have happened: {"event": {"event": name, "properties": {…}}, "person": {…}, "groups": {…}}.'
+            ),
+            delivery=identity("In place of globals: a delivery that came, ours or the sender's id of it."),
+            current_action_id=identity("The action to test: the nextActionId of the call before. The trigger without."),
+            mock_async_functions=switch("Nothing outside is ever called; false is refused.", usual=True),
+            use_draft=switch("A workflow here has one definition, which is tested either way.", usual=False),
+        ),
+        outside=True,
     ),
     Tool(
         "workflows-update",

@@ -25,6 +25,7 @@ NAMES = {tool.name for tool in TOOLS}
 BY_NAME = {tool.name: tool for tool in TOOLS}
 OF_SEED = {
     "workflows-create",
+    "workflows-test-run",
     "workflows-schedule-create",
     "workflows-enable",
     "integrations-list",
