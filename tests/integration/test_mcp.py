@@ -27,6 +27,12 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
+@pytest.fixture(scope="module")
+def module_database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """SQLite alone: what tools read is read by the API, whose own tests use both."""
+    return f"sqlite:///{tmp_path_factory.mktemp('database') / 'loops.db'}"
+
+
 @pytest.fixture(params=["auto", "legacy"])
 def era(request: pytest.FixtureRequest) -> Era:
     chosen: Era = request.param
