@@ -279,7 +279,7 @@ async def test_an_edit_begins_anew_where_it_changes_what_is_counted(service, cha
 async def test_a_window_outlives_switching_off_and_on(service):
     flow = await masked(service, "acme/switched", hash="all", ttl=60)
     await sent(service, "acme/switched")
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await service.services.workflows.enable(PROJECT, flow, "test")
     assert await stages(service, await sent(service, "acme/switched")) == ["mask"]
 
