@@ -193,13 +193,17 @@ def _document(shown: Mapping[str, Any]) -> dict[str, Any]:
 def _list(args: argparse.Namespace) -> int:
     with reached(args) as client:
         listed = client.get("workflows", status=args.status, limit=args.limit, cursor=args.cursor)
-    columns = ("NAME", "STATUS", "VERSION", "TRIGGER", "CHANGED", "ID")
+    columns = ("NAME", "STATUS", "VERSION", "SHAPE", "TRIGGER", "CHANGED", "ID")
     show_list(args, listed, columns, _row, "no workflows; loops apply -f FILE stores one")
     return 0
 
 
 def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
-    return item["name"], item["status"], item["version"], item["starts_on"], when(item["updated_at"]), item["id"]
+    shape, at = _SHAPES[item["shape"]], when(item["updated_at"])
+    return item["name"], item["status"], item["version"], shape, item["starts_on"], at, item["id"]
+
+
+_SHAPES = {"loop": "loop", "changed": "loop, changed", "workflow": "workflow"}
 
 
 def _changing(verb: str) -> Run:

@@ -292,7 +292,9 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     ]
     assert "draft" in cli.done("workflows", "disable", made["id"])
     cli.done("workflows", "archive", "switched")
-    assert "switched" not in cli.done("workflows", "list")
+    listed = cli.done("workflows", "list")
+    assert "switched" not in listed
+    assert "SHAPE" in listed
     assert made["id"] in cli.done("workflows", "list", "--status", "archived")
     assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
 
