@@ -137,10 +137,7 @@ class Service:
         self._start_slack()
         await self._listen()
         self._start_redelivery()
-        # What is alive now stays so: the collector need not walk it at every full pass.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        settle_collector()
         log.info("ready", extra={"role": self.role, "listens": self.address, "url": self.url})
 
     async def open(self) -> None:
@@ -346,6 +343,13 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
+
+
+def settle_collector() -> None:
+    """What is alive now stays so: the garbage collector need not walk it at every full pass."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _models(settings: Settings) -> Models:
