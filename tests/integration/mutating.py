@@ -17,7 +17,7 @@ MUTATIONS = int(os.environ.get("MUTATIONS", "1000"))
 """How many changed requests are sent to each database; CONTRIBUTING.md tells when to send more."""
 
 _LETTERS = string.ascii_lowercase + string.digits + "/#:-_.%"
-_PICTURES = "".join(map(chr, range(0x1F300, 0x1F5FF)))
+PICTURES = "".join(map(chr, range(0x1F300, 0x1F5FF)))
 _PLAIN: Sequence[Any] = (
     None, True, False, 0, -1, 7, 2**31, 2**53 + 1, 2**63, 2**70, -(10**40), 1.5, 1e300, "", " ", "0", "null", [], {},
     [[]], [None], {"": {}}, [{}] * 3, {"id": [], "login": {}}, {"type": "Bot", "login": "x[bot]"},
@@ -48,7 +48,7 @@ def odd(chance: random.Random, raw: Sequence[str] = tuple(_RAW)) -> Any:
         case 0:
             return noise(chance, chance.choice([300, 3000, 9000]))
         case 1:
-            return noise(chance, chance.choice([99, 399, 400, 2000]), _PICTURES)
+            return noise(chance, chance.choice([99, 399, 400, 2000]), PICTURES)
         case 2:
             return f"a\0b\ud800{noise(chance, 9)}\udc00"
         case 3:

@@ -1,7 +1,10 @@
 """Requests as no sender should write them, over HTTP: none is a fault of ours, each that is taken is settled."""
 
 import asyncio
+import json
 import logging
+import random
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,9 +13,10 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.integration.mutating import MUTATIONS
+from tests.integration import senders
+from tests.integration.mutating import MUTATIONS, PICTURES, noise
 from tests.integration.receiving import Receiving, receiving
-from tests.integration.senders import SENDERS, Hooks, Sent, changed
+from tests.integration.senders import FIXTURES, SENDERS, Hooks, Sent, changed
 from tests.integration.serving import workflow
 
 AT_ONCE = 50
@@ -184,4 +188,48 @@ async def test_a_mutated_request_is_refused_by_a_field_or_taken_and_settled(
         note(repr(changed(target.hooks, sender, number)))
     assert unsettled == {}
     assert {one for one in taken if one} <= rows.keys()
+    assert target.faults.told == []
+
+
+def fixture(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FIXTURES / f"{name}.json").read_bytes())
+    return found
+
+
+def long_requests(hooks: Hooks) -> list[tuple[Sent, str]]:
+    """Requests with texts that no index entry holds, where rows are looked up by them; what becomes of each."""
+    chance = random.Random(1)
+    long, pictures = noise(chance, 9000), noise(chance, 400, PICTURES)
+    issue, push = fixture("github/issues__opened"), fixture("github/push__branch")
+    message, viewed = fixture("slack/message__plain"), fixture("posthog/webhook__pageview")
+    viewed["event"] |= {"event": "$groupidentify", "uuid": str(uuid.uuid4())}
+    groups = {"$groups": {pictures: pictures}, "$group_type": pictures, "$group_key": pictures, "$group_set": {"a": 1}}
+    named = [
+        ("issues", issue | {"repository": issue["repository"] | {"full_name": long}}, "ignored"),
+        ("issues", issue | {"issue": issue["issue"] | {"node_id": long}}, "dispatched"),
+        ("issues", issue | {"issue": issue["issue"] | {"updated_at": long}}, "dispatched"),
+        ("push", push | {"ref": f"refs/heads/{long}"}, "dispatched"),
+    ]
+    requests = [
+        (senders.github(hooks.github, event, json.dumps(payload).encode(), str(uuid.uuid4())), becomes)
+        for event, payload, becomes in named
+    ]
+    for event in ({"ts": long}, {"thread_ts": long, "ts": "1.5"}):
+        told = message | {"event_id": f"Ev{long}", "event": message["event"] | event}
+        requests.append((senders.slack(hooks.slack, json.dumps(told).encode()), "dispatched"))
+    viewed["event"]["properties"] |= groups
+    requests.append((senders.posthog(hooks.posthog, json.dumps(viewed).encode()), "dispatched"))
+    return requests
+
+
+async def test_a_text_that_is_looked_up_by_may_be_of_any_length(target: Target) -> None:
+    live = await target.live.elsewhere()
+    requests = long_requests(await live.hooks(api_key=uuid.uuid4().hex))
+    for document in LISTENING:
+        await live.create(document)
+    answers = await asyncio.gather(*(live.post(sent) for sent, _ in requests))
+    assert [status for status, _ in answers] == [202] * len(requests), answers
+    rows = await live.settled(*(told["delivery"] for _, told in answers))
+    became = [(rows[told["delivery"]]["status"], rows[told["delivery"]]["reason"]) for _, told in answers]
+    assert [status for status, _ in became] == [status for _, status in requests], became
     assert target.faults.told == []
