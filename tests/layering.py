@@ -31,6 +31,8 @@ PURE = (
     "loops/own_output.py",
     "loops/definition/*.py",
     "loops/expressions/*.py",
+    "loops/runs/alert_words.py",
+    "loops/runs/alerts.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
     "loops/tasks/prompt.py",

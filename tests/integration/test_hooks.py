@@ -59,7 +59,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "loops.hooks"]
 
 
-async def test_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender(
+async def test_case_68_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender(
     postgres_server: "PostgresServer", postgres_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_site(tmp_path, database_url=postgres_url) as site:
@@ -89,7 +89,7 @@ async def test_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender
         (LoopsError(INSIDE, hint=INSIDE), 500, "loops.error"),
     ],
 )
-async def test_no_error_of_ours_reaches_a_sender_in_its_own_words(
+async def test_case_69_no_error_of_ours_reaches_a_sender_in_its_own_words(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

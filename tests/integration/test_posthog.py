@@ -395,7 +395,9 @@ def task(**inputs: Any) -> dict[str, Any]:
     ],
     ids=["repository", "scopes"],
 )
-async def test_an_event_that_anybody_may_send_starts_no_loop_that_may_write(api: Api, step: Any, reason: str) -> None:
+async def test_gh_24_an_event_that_anybody_may_send_starts_no_loop_that_may_write(
+    api: Api, step: Any, reason: str
+) -> None:
     key, hook = await capturing(api), await connected(api, webhook_secret=SECRET)
     flow, reading = await loop_on(api, step=step), await loop_on(api, step=task())
     event = said()
@@ -414,7 +416,7 @@ async def test_an_event_that_anybody_may_send_starts_no_loop_that_may_write(api:
     assert (await verdict_on(api, told["delivery"], reading))["stage"] == "claim"
 
 
-async def test_a_loop_may_allow_what_nobody_proved_to_have_sent(api: Api) -> None:
+async def test_gh_24_a_loop_may_allow_what_nobody_proved_to_have_sent(api: Api) -> None:
     key = await capturing(api)
     flow = await loop_on(api, step=task(repository="acme/widgets"), allow_unverified=True)
     no = await loop_on(api, step=task(repository="acme/widgets"), allow_unverified=False)
@@ -544,26 +546,34 @@ async def test_no_change_of_a_body_is_a_fault_of_ours(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "filters", "starts"),
+    ("filters", "starts"),
     [
-        (71, {"events": []}, True),
-        (72, {"events": [{"id": None, "type": "events"}]}, True),
-        (77, {"properties": [{"key": "foo.bar", "value": "baz", "operator": "exact", "type": "event"}]}, True),
-        (78, {"properties": [{"key": "foo.nested", "value": "x", "operator": "exact", "type": "event"}]}, False),
-        (
-            79,
+        pytest.param({"events": []}, True, id="case-71"),
+        pytest.param({"events": [{"id": None, "type": "events"}]}, True, id="case-72"),
+        pytest.param(
+            {"properties": [{"key": "foo.bar", "value": "baz", "operator": "exact", "type": "event"}]},
+            True,
+            id="case-77",
+        ),
+        pytest.param(
+            {"properties": [{"key": "foo.nested", "value": "x", "operator": "exact", "type": "event"}]},
+            False,
+            id="case-78",
+        ),
+        pytest.param(
             {"events": [{"id": "other"}, {"id": "signed_up", "properties": [{"key": "foo.bar", "value": "baz"}]}]},
             True,
+            id="case-79",
         ),
-        (81, {"events": [{"id": "other", "type": "events"}]}, False),
-        (82, {"events": [{"id": "signed_up", "type": "events"}]}, True),
-        (84, {"events": [], "bytecode": ["_H", 1, 29]}, True),
+        pytest.param({"events": [{"id": "other", "type": "events"}]}, False, id="case-81"),
+        pytest.param({"events": [{"id": "signed_up", "type": "events"}]}, True, id="case-82"),
+        pytest.param({"events": [], "bytecode": ["_H", 1, 29]}, True, id="case-84"),
     ],
 )
-async def test_cases_of_posthogs_filters(api: Api, case: int, filters: Any, starts: bool) -> None:
+async def test_cases_of_posthogs_filters(api: Api, filters: Any, starts: bool) -> None:
     key, flow = await capturing(api), await loop_on(api, filters=filters)
     await capture(api, key, said(properties={"foo.bar": "baz", "foo": {"nested": "x"}}))
-    assert len(await runs_of(api, flow)) == int(starts), case
+    assert len(await runs_of(api, flow)) == int(starts)
 
 
 async def test_nothing_of_a_capture_is_lost_when_it_is_read_from_the_database(api: Api) -> None:

@@ -160,7 +160,7 @@ async def test_a_message_that_was_refused_fails_its_step_with_what_mends_it_and_
     assert len(await office.of(run_id)) == 1
     office.clock.time += timedelta(hours=1)
     assert await office.sender.drain() == 0
-    assert [name for name, _asked in double.calls] == ["chat.postMessage"]
+    assert [name for name, _asked in double.calls] == ["conversations.info", "chat.postMessage"]
 
 
 async def test_a_message_that_is_sent_again_after_its_run_was_over_wakes_nobody(office, double, to_slack):
@@ -223,7 +223,7 @@ async def test_an_id_that_no_connection_can_have_is_that_of_none(office, given: 
     assert await office.sender.drain() == 0
 
 
-async def test_a_connection_of_another_project_is_none_and_is_not_named(office, double):
+async def test_case_98_a_connection_of_another_project_is_none_and_is_not_named(office, double):
     project = {"id": "other", "name": "other", "time_zone": "UTC", "created_at": office.clock.now()}
     await office.write(lambda connection: connection.execute(projects.insert().values(**project)))
     other = await office.connect("slack", {"api_base_url": double.url}, project="other", bot_token=TOKEN)
@@ -240,6 +240,15 @@ async def test_a_connection_of_another_project_is_none_and_is_not_named(office, 
     assert f"{other} (" not in row.mend
     assert await office.sender.drain() == 0
     assert double.texts() == []
+
+
+async def test_case_99_a_template_sees_the_id_of_a_connection_and_never_its_token(office, double):
+    number = await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN)
+    whole = "{inputs.slack_workspace} {inputs.slack_workspace.access_token}{inputs.slack_workspace.bot_token} {inputs}"
+    run_id = await office.to_its_message(slack_loop(number, text=whole))
+    (row,) = await office.of(run_id)
+    assert row.message["text"].startswith(f"{number}  {{'slack_workspace': {number}, ")
+    assert TOKEN not in str(row)
 
 
 async def test_a_connection_of_another_kind_sends_nothing_and_the_message_says_so(office):

@@ -339,6 +339,14 @@ def test_an_email_refuses_what_it_cannot_send(changes, path, words):
     assert words in str(fault)
 
 
+def test_case_100_an_email_has_no_address_to_unsubscribe_at_and_says_so_when_saved():
+    (fault,) = faults_of(with_email(text="Done. {{ unsubscribe_url }}"))
+
+    assert fault.path == "actions[1].config.inputs.email.value.text"
+    assert fault.message == "unsubscribe_url is not available in this template"
+    assert fault.hint.startswith("available: ")
+
+
 def test_an_address_may_be_a_template():
     document = with_email(to={"email": "{{ person.properties.email }}"})
     scope = {"person": {"properties": {"email": "ada@example.com"}}}

@@ -27,6 +27,21 @@ def without_invisible(text: str) -> str:
     return _UNSEEN.sub(lambda found: _needed(broken, found.start(), found.end()), broken)
 
 
+def with_invisible_escaped(json_text: str) -> str:
+    """JSON with escapes, which mean the same, in place of letters that cannot be seen and of odd line breaks."""
+    shown = _BREAKS.sub(lambda found: _escapes(found[0]), json_text)
+    return _UNSEEN.sub(lambda found: _kept_or_escaped(shown, found), shown)
+
+
+def _kept_or_escaped(text: str, found: re.Match[str]) -> str:
+    return found[0] if _needed(text, found.start(), found.end()) == found[0] else _escapes(found[0])
+
+
+def _escapes(letters: str) -> str:
+    units = letters.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def _needed(text: str, start: int, end: int) -> str:
     """What of the unseen letters from `start` to `end` the visible ones around them need."""
     before, run, after = text[start - 1 : start], text[start:end], text[end : end + 1]
