@@ -20,10 +20,12 @@ from sqlmodel import SQLModel
 from loops.agent.models.scripted import Script
 from server.app import Service, Wiring
 from server.cli.entry import run as command
+from tests.doubles.github import GitHubDouble
+from tests.doubles.github import github as github_double
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.doubles.smtp import SmtpDouble, smtp
 from tests.integration.running import issue
-from tests.integration.serving import Api, fresh_project, running, settings_for
+from tests.integration.serving import SECRET, Api, fresh_project, running, settings_for
 from tests.integration.slack_loops import SECRET as SLACK_SECRET
 from tests.integration.slack_loops import encoded, post, signed
 from tests.integration.tasking import ends, scripted
@@ -60,6 +62,7 @@ class World:
     model: Model
     slack: SlackDouble
     mail: SmtpDouble
+    github: GitHubDouble
 
     async def project(self) -> "Project":
         api = await fresh_project(self.service, self.session)
@@ -67,13 +70,15 @@ class World:
         made = await api.post("integrations", {"kind": "slack", "name": "chat", "settings": chat})
         server = {"host": "127.0.0.1", "port": str(self.mail.port), "security": "none", "from": "loops@example.org"}
         mail = await api.post("integrations", {"kind": "smtp", "name": "mail", "settings": server})
-        return Project(self, api, made["id"], mail["id"])
+        code = {"webhook_secret": SECRET, **self.github.token_settings()}
+        hub = await api.post("integrations", {"kind": "github", "name": "hub", "settings": code})
+        return Project(self, api, made["id"], mail["id"], f"/hooks/github/{hub['id']}")
 
-    def reached(self) -> tuple[int, int, int]:
-        """How often the model, Slack and the mail server were called; but for the look at the token of a new
+    def reached(self) -> tuple[int, int, int, int]:
+        """How often the model, Slack, the mail server and GitHub were called; but for the look at the token of a new
         connection, which nobody waits for."""
         posts = [name for name, _ in self.slack.calls if name != "auth.test"]
-        return self.model.asked, len(posts), len(self.mail.envelopes)
+        return self.model.asked, len(posts), len(self.mail.envelopes), self.github.calls["permission"]
 
     async def rows(self) -> dict[str, int]:
         """How many rows every table has."""
@@ -89,12 +94,13 @@ class World:
 
 @dataclass
 class Project:
-    """A project of its own with a Slack and a mail connection."""
+    """A project of its own with a connection to Slack, to the mail server and to GitHub, which knows who may write."""
 
     world: World
     api: Api
     chat: str
     mail: str
+    hub: str
 
     def document(self, name: str) -> dict[str, Any]:
         """The loop of a fixture, with this project's connections in it."""
@@ -107,10 +113,10 @@ class Project:
         return document
 
     async def github(self, _flow: str) -> None:
-        await self.api.deliver(await self.api.github(), "issues", issue("acme/widgets", 7, author_association="MEMBER"))
+        await self.api.deliver(self.hub, "issues", issue("acme/widgets", 7))
 
     async def quiet(self, _flow: str) -> None:
-        await self.api.deliver(await self.api.github(), "issues", issue("acme/quiet", 7, author_association="OWNER"))
+        await self.api.deliver(self.hub, "issues", issue("acme/quiet", 7))
 
     async def post(self, channel: str) -> None:
         number = next(_ts)
@@ -154,9 +160,12 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     async with AsyncExitStack() as opened:
         chat = await opened.enter_async_context(slack())
         mail, _ = await opened.enter_async_context(smtp(folder, security="none", password=False))
+        hub = await opened.enter_async_context(github_double())
+        for repository in ("acme/widgets", "acme/quiet"):
+            hub.may("ada", "write", repository=repository)
         service = await opened.enter_async_context(running(settings, wiring))
         session = await opened.enter_async_context(aiohttp.ClientSession(service.url))
-        yield World(service, session, model, chat, mail)
+        yield World(service, session, model, chat, mail, hub)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -242,22 +251,23 @@ def away(world: World) -> Iterator[None]:
     world.model.away = True
     world.slack.faults = [_must_not_be_called] * 100
     world.mail.sender_answer = "554 must not be called"
+    world.github.always = _must_not_be_called
     yield
-    world.model.away, world.slack.faults, world.mail.sender_answer = False, [], ""
+    world.model.away, world.slack.faults, world.mail.sender_answer, world.github.always = False, [], "", None
     assert world.reached() == before
 
 
 async def _must_not_be_called(_request: Any) -> Any:
-    raise AssertionError("Slack was called")
+    raise AssertionError("a service outside was called")
 
 
-async def walked(project: Project, path: str, more: Mapping[str, Any], case: Case) -> None:
+async def walked(project: Project, flow: str, case: Case) -> None:
     """The test run of a loop, step by step as its authors say, on nothing but the event."""
     api = project.api
 
     async def test(action: str | None = None, **changes: Any) -> Any:
         named = {} if action is None else {"current_action_id": action}
-        return await api.post(path, {**more, "globals": case.fits, **named, **changes})
+        return await api.post(f"workflows/{flow}/test-run", {"globals": case.fits, **named, **changes})
 
     started = await test()
     assert (started["status"], started["nextActionId"]) == ("success", "create_task"), started
@@ -291,8 +301,8 @@ async def walked(project: Project, path: str, more: Mapping[str, Any], case: Cas
     assert (end["status"], end["nextActionId"], end["reason"]) == ("success", None, "Task finished")
 
 
-async def fired(project: Project, flow: str, case: Case) -> None:
-    """What really arrives starts the loop, and its result comes back."""
+async def fired(project: Project, flow: str, case: Case) -> Any:
+    """What really arrives starts the loop, and its result comes back; the run."""
     world, api = project.world, project.api
     world.model.output = case.output or {}
     posted, mails = len(world.slack.texts()), len(world.mail.mails)
@@ -303,6 +313,7 @@ async def fired(project: Project, flow: str, case: Case) -> None:
     assert world.slack.texts()[posted:] == ([case.said] if case.notify == "slack" else [])
     texts = [mail.get_content().strip() for mail in world.mail.mails[mails:]]
     assert texts == ([case.said] if case.notify == "email" else [])
+    return run
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -312,11 +323,19 @@ async def test_a_loop_is_created_tested_step_by_step_enabled_fired_and_told(proj
     assert (made["status"], made["shape"]) == ("draft", "loop")
     before = await project.world.rows()
     with away(project.world):
-        await walked(project, f"workflows/{made['id']}/test-run", {}, case)
-        await walked(project, "workflows/test-run", {"document": project.document(name)}, case)
+        await walked(project, made["id"], case)
     assert await project.world.rows() == before
     assert (await api.post(f"workflows/{made['id']}/enable"))["status"] == "active"
-    await fired(project, made["id"], case)
+    run = await fired(project, made["id"], case)
+    if run["delivery"] is None:  # it was started by hand
+        return
+    with away(project.world):
+        again = await api.post(f"workflows/{made['id']}/test-run", {"delivery": run["delivery"]})
+    assert (again["status"], again["nextActionId"], again["event"]["uuid"]) == (
+        "success",
+        "create_task",
+        run["event_uuid"],
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -338,10 +357,9 @@ async def test_the_same_loop_as_a_file_is_applied_tested_enabled_and_fired(
     (applied,) = (await cli("apply", "-f", str(file)))["workflows"]
     assert (applied["status"], applied["change"]) == ("draft", "created")
     with away(project.world):
-        for workflow in (str(file), document["name"]):
-            steps = (await cli("test-run", workflow, "--all", "--globals", json.dumps(case.fits)))["steps"]
-            assert [step["action"]["id"] for step in steps] == [action["id"] for action in document["actions"]]
-            assert {step["status"] for step in steps} == {"success"}
+        steps = (await cli("test-run", str(file), "--all", "--globals", json.dumps(case.fits)))["steps"]
+        assert [step["action"]["id"] for step in steps] == [action["id"] for action in document["actions"]]
+        assert {step["status"] for step in steps} == {"success"}
     (enabled,) = (await cli("apply", "-f", str(file), "--enable"))["workflows"]
     assert (enabled["id"], enabled["status"], enabled["change"]) == (applied["id"], "active", "unchanged")
     await fired(project, applied["id"], case)
