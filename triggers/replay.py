@@ -147,9 +147,9 @@ class Replays:
 
     async def _of_people(self, found: _Found, events: list[Event]) -> list[Event]:
         """With persons and groups as they are now, where the event was not stored with them."""
-        now, project = self._clock.now(), found.delivery.project_id
+        project = found.delivery.project_id
         fresh = [event for event in events if found.stored.get(event.uuid, (None, ()))[0] is None]
-        known = await self._reader.read(lambda connection: joined(connection, project, fresh, found.settings, now))
+        known = await self._reader.read(lambda connection: joined(connection, project, fresh, found.settings))
         by_uuid = {event.uuid: event for event in known}
         return [by_uuid.get(event.uuid, event) for event in events]
 
