@@ -9,12 +9,11 @@ from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
 from notify.message import Address, EmailTarget, Message, SlackTarget
-from notify.mime import one_line, wire_address
+from notify.mime import LONGEST_LINE, one_line, wire_address
 from notify.slack_blocks import faults
 
 LARGEST = 1_000_000
 """How many bytes a message may hold."""
-LONGEST_SUBJECT = 1000
 LONGEST_NAME = 200
 LONGEST_CHANNEL = 100
 DEEPEST_BLOCKS = 50
@@ -67,7 +66,7 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         to=(Address(_address(to.get("email"), "to.email"), _line(to.get("name"), LONGEST_NAME)),),
         sender=_sender(sender),
     )
-    subject = _line(mail.get("subject"), LONGEST_SUBJECT)
+    subject = _line(mail.get("subject"))
     return Message(target, key, text, "plain", html=html if html.strip() else "", subject=subject)
 
 
@@ -82,11 +81,8 @@ def _text(value: JsonValue) -> str:
     return "" if value is None else to_text(value)
 
 
-def _line(value: JsonValue, most: int) -> str:
-    """A text for one line of so many characters; what is longer ends in an ellipsis. It is cut before it is looked
-    through, which takes its time."""
-    text = _text(value)
-    return one_line(text if len(text) <= most else f"{text[: most - 1]}…")
+def _line(value: JsonValue, most: int = LONGEST_LINE) -> str:
+    return one_line(_text(value), most)
 
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
