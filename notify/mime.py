@@ -73,8 +73,8 @@ def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """A text as a header may hold it: encoded words are read first, since readers do so too, then whatever breaks a
     line or hides becomes a space. Marks that turn the direction of text go.
 
-    It has `most` characters at most; what is longer ends in an ellipsis. It is cut before it is looked through, too: the
-    time for that grows with the square of its length.
+    It has `most` characters at most; what is longer ends in an ellipsis. It is cut before it is looked through, too:
+    the time for that grows with the square of its length.
     """
     text = _BIDI.sub("", _cut(text, most))
     for _round in range(_MOST_DECODINGS):

@@ -94,6 +94,14 @@ def withdrawn(standing: Standing) -> Standing:
     return replace(standing, status="withdrawn", due_at=None, code="", reason=reason, mend="", began_at=None)
 
 
+def given_up(standing: Standing) -> Standing:
+    """Whoever wanted it waits no longer. Raises Conflict where somebody sends it, or did."""
+    if standing.status not in DUE_TO_SEND:
+        raise Conflict(f"a message that is {standing.status} cannot be given up")
+    reason = f"given up, as its step waits no longer: {standing.reason or 'it was not sent yet'}"
+    return _refused(standing, Refused("late", reason, "send it again once that is over"))
+
+
 def claimed(standing: Standing, now: datetime) -> Standing:
     """Somebody begins to send it. Raises Conflict when it is not to be sent."""
     if standing.status not in DUE_TO_SEND:
