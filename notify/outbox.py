@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from loops.errors import Conflict
-from loops.runs.trace import storable_text
+from loops.storable import storable_text
 from notify.message import Absent, Outcome, Refused, Retry, Sent, Settlement, Uncertain, Unconnected, Unsettled
 
 Status = Literal["pending", "sending", "sent", "refused", "retry", "uncertain", "shown", "withdrawn"]

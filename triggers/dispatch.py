@@ -22,6 +22,7 @@ from loops.event import Event, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.state import RunState
+from loops.storable import storable_text
 from loops.store import deliveries as store
 from loops.store import runs as runs_store
 from loops.store.deliveries import Due, EventRow, Settled
@@ -39,7 +40,6 @@ from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
 from triggers.source import Ignored, Source
-from triggers.storable import storable_text
 from triggers.verdict import Verdict
 from triggers.webhook.event import SOURCE as WEBHOOK
 
