@@ -111,9 +111,16 @@ class SignatureInvalid(DeliveryError):
 
 
 class PayloadMalformed(DeliveryError):
-    """Headers or body are not what the source sends."""
+    """Headers or body are not what the source sends.
+
+    `path` names the field (`batch[3].distinct_id`), the header, or `body` for all of it: whoever reads the refusal has
+    nothing else to look by.
+    """
 
     code = "delivery.malformed"
+
+    def __init__(self, message: str, *, path: str, hint: str) -> None:
+        super().__init__(message, hint=hint, path=path)
 
 
 class PayloadTooLarge(DeliveryError):

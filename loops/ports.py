@@ -96,11 +96,12 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The step that a message comes from. `key` is the same whenever the same message is asked for again."""
+    """The run that a message comes from, and the step of it, None where none waits for it. `key` is the same whenever
+    the same message is asked for again."""
 
     project_id: str
     run_id: str
-    step_id: str
+    step_id: str | None
     key: str
 
 
@@ -134,8 +135,8 @@ class Messages(Protocol):
         *,
         notice: str = "",
     ) -> Posted:
-        """Store a message of a kind (`slack`, `email`) made of a template's rendered inputs, to be sent after the
-        commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
+        """Store a message of a kind (`slack`, `email`, `page`) made of a template's rendered inputs, to be sent after
+        the commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
         inputs make none."""
 
     def state(self, connection: "Connection", message_id: str) -> Posted:

@@ -3,8 +3,12 @@ them. JSON has no number that is not finite: it becomes null."""
 
 import json
 import re
+from hashlib import sha256
 
 from loops.event import JsonValue
+
+MOST_KEY_BYTES = 1000
+"""Of a text that is looked up by: Postgres has no index entry of over 2,700 bytes. What senders mean is far shorter."""
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
@@ -23,6 +27,16 @@ def storable_text(text: str) -> str:
         else:
             return text
     return _NOT_STORABLE.sub(_REPLACEMENT, text)
+
+
+def key_text(text: str) -> str:
+    """Storable text that every index takes: a longer one keeps its beginning and has a digest of all of it behind, so
+    that two that differ stay two."""
+    text = storable_text(text)
+    if len(text) * 4 <= MOST_KEY_BYTES or len(encoded := text.encode()) <= MOST_KEY_BYTES:
+        return text
+    digest = sha256(encoded).hexdigest()
+    return f"{encoded[: MOST_KEY_BYTES - len(digest) - 3].decode('utf-8', 'ignore')}…{digest}"
 
 
 def storable(value: object) -> JsonValue:

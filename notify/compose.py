@@ -8,7 +8,7 @@ from loops.definition.inputs.base import connection_number
 from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
-from notify.message import Address, EmailTarget, Message, SlackTarget
+from notify.message import Address, EmailTarget, Message, PageTarget, SlackTarget
 from notify.mime import LONGEST_LINE, one_line, wire_address
 from notify.slack_blocks import faults
 
@@ -22,7 +22,7 @@ _BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "d
 
 
 def message_of(kind: str, inputs: Mapping[str, JsonValue], key: str) -> Message:
-    """The message of a template's rendered inputs; `kind` is `slack` or `email`. Raises StepFailed where they make
+    """The message of a template's rendered inputs; `kind` is one of COMPOSERS. Raises StepFailed where they make
     none: the message says which input came to what, the hint what mends it."""
     message = COMPOSERS[kind](inputs, key)
     if message.size > LARGEST:
@@ -70,9 +70,15 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
     return Message(target, key, text, "plain", html=html if html.strip() else "", subject=subject)
 
 
+def page_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
+    """Of a text that is for the page alone."""
+    return Message(PageTarget(), key, _text(inputs.get("text")), "markdown")
+
+
 COMPOSERS: Mapping[str, Callable[[Mapping[str, JsonValue], str], Message]] = {
     "slack": slack_message,
     "email": email_message,
+    "page": page_message,
 }
 """What makes a message of each kind."""
 

@@ -30,7 +30,9 @@ from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
 from loops.runs.interpreter import Interpreter, Observer
@@ -133,10 +135,7 @@ class Service:
         self._start_slack()
         await self._listen()
         self._start_redelivery()
-        # What is alive now stays so: the collector need not walk it at every full pass.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        settle_collector()
         log.info("ready", extra={"role": self.role, "listens": self.address, "url": self.url})
 
     async def open(self) -> None:
@@ -182,10 +181,12 @@ class Service:
             around=self._wiring.notifiers,
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
+        self._alerting = Alerting(self._messages, clock, self._run_page)
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks = Handoff(), Webhooks(self._box, clock)
+        runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
         definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
@@ -208,6 +209,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
+            slack=SlackWorkspaces(book),
             intake=Intake(
                 self._writer,
                 clock,
@@ -217,7 +219,7 @@ class Service:
             ),
             sources=self._wiring.sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake, saved=webhooks.keep),
+            workflows=Workflows(self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, runs.cancel_all),
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
             replays=Replays(
@@ -229,15 +231,18 @@ class Service:
                 self._programs.begin,
                 self._programs.writes,
             ),
-            runs=RunControl(self._writer, reader, self._engine, clock, self._stop),
+            runs=runs,
             messages=self._messages,
             metrics=self.metrics,
             public_url=lambda: self.url,
         )
 
+    def _run_page(self, run_id: str) -> str:
+        return f"{self.url}/runs/{run_id}"
+
     def _interpreter(self) -> Interpreter:
         clock = self._wiring.clock
-        settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages))
+        settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
         steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
         return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
 
@@ -252,7 +257,7 @@ class Service:
             self._wiring.models(_models(settings)),
             WorkLimits(agent, settings.task_tokens, settings.task_cost),
             mask=self._log_secrets.mask,
-            link=lambda run_id: f"{self.url}/runs/{run_id}",
+            link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
         )
@@ -282,7 +287,7 @@ class Service:
         self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
-        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock)
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
         self._spawn("outbox", self._sender.forever())
@@ -339,6 +344,13 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
+
+
+def settle_collector() -> None:
+    """What is alive now stays so: the garbage collector need not walk it at every full pass."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _models(settings: Settings) -> Models:

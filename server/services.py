@@ -8,6 +8,7 @@ from aiohttp import web
 from config.settings import Settings
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
 from loops.webhooks import Webhooks
@@ -34,6 +35,7 @@ class Services:
     clock: Clock
     box: SecretBox
     book: ConnectionBook
+    slack: SlackWorkspaces
     intake: Intake
     sources: Mapping[str, Source]
     definitions: Definitions

@@ -33,6 +33,8 @@ PURE = (
     "loops/storable.py",
     "loops/definition/*.py",
     "loops/expressions/*.py",
+    "loops/runs/alert_words.py",
+    "loops/runs/alerts.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
     "loops/tasks/prompt.py",

@@ -6,11 +6,16 @@ from typing import Any
 
 def stored_trigger(definition: object) -> Mapping[str, Any]:
     """The config of its trigger, empty where it has none."""
-    for action in _objects(definition, "actions"):
+    for action in stored_actions(definition):
         config = action.get("config")
         if action.get("type") == "trigger" and isinstance(config, Mapping):
             return config
     return {}
+
+
+def stored_actions(definition: object) -> list[Mapping[str, Any]]:
+    """Its actions."""
+    return _objects(definition, "actions")
 
 
 def stored_variables(definition: object) -> list[Mapping[str, Any]]:

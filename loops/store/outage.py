@@ -44,7 +44,8 @@ def busy(error: BaseException) -> StoreBusy:
 
 def unstorable(error: BaseException) -> PayloadMalformed:
     """What a caller is told whose values no statement could store."""
-    return PayloadMalformed(f"the delivery holds what the database cannot store: {_first_line(error)}")
+    message = f"the delivery holds what the database cannot store: {_first_line(error)}"
+    return PayloadMalformed(message, path="body", hint="this is a fault of Loops: please report it")
 
 
 def _first_line(error: BaseException) -> str:

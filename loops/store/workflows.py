@@ -1,6 +1,6 @@
 """Workflows and their revisions, as SQL over a connection inside the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,6 +32,7 @@ class WorkflowRow:
     updated_at: datetime
 
 
+_AT_ONCE = 200
 _COLUMNS = [workflows.c[name] for name in WorkflowRow.__dataclass_fields__]
 
 
@@ -105,12 +106,17 @@ def page(
     status: str | None = None,
     origin_product: str | None = None,
     name: str | None = None,
+    search: str | None = None,
 ) -> list[WorkflowRow]:
-    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status."""
+    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status. `search`
+    stands in the name or the description."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
     query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
     if name is not None:
         query = query.where(workflows.c.name == name)
+    if search is not None:
+        texts = (workflows.c.name, workflows.c.description)
+        query = query.where(sa.or_(*(text.icontains(search, autoescape=True) for text in texts)))
     if origin_product is not None:
         query = query.where(workflows.c.origin_product == origin_product)
     if before is not None:
@@ -119,16 +125,24 @@ def page(
     return [WorkflowRow(*row) for row in connection.execute(query)]
 
 
+def active(connection: sa.Connection, project_id: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The name and definition of each workflow of a project that may start runs, by name."""
+    here = (workflows.c.project_id == project_id, workflows.c.status == "active")
+    rows = connection.execute(
+        sa.select(workflows.c.name, workflows.c.definition).where(*here).order_by(workflows.c.name)
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 def _literals(before: tuple[datetime, str]) -> tuple[Any, Any]:
     return sa.literal(before[0], workflows.c.created_at.type), sa.literal(before[1])
 
 
-def changed_since(connection: sa.Connection, epoch: int) -> list[WorkflowRow]:
-    """What an index that knows everything up to `epoch` has to load again."""
-    rows = connection.execute(
-        sa.select(*_COLUMNS).where(workflows.c.changed_epoch > epoch).order_by(workflows.c.changed_epoch)
-    )
-    return [WorkflowRow(*row) for row in rows]
+def changed_since(connection: sa.Connection, epoch: int) -> Iterator[WorkflowRow]:
+    """What an index that knows everything up to `epoch` has to load again; few at a time, as it may be everything."""
+    query = sa.select(*_COLUMNS).where(workflows.c.changed_epoch > epoch).order_by(workflows.c.changed_epoch)
+    for row in connection.execute(query.execution_options(yield_per=_AT_ONCE)):
+        yield WorkflowRow(*row)
 
 
 def revision(connection: sa.Connection, workflow_id: str, version: int) -> Mapping[str, Any] | None:

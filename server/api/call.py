@@ -152,6 +152,20 @@ def instant_after(page: Page) -> tuple[datetime, str] | None:
         _bad_cursor()
 
 
+def instant(value: JsonValue, name: str) -> datetime:
+    """An instant of a body or query, which `name` is the key of."""
+    hint = "as 2026-11-30T09:00:00Z"
+    if not isinstance(value, str):
+        raise RequestError(f"{name} is missing" if value is None else f"{name} is no text", hint=hint, path=name)
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is None:
+            raise RequestError(f"{name} has no offset", hint=hint, path=name)
+        return found.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise RequestError(f"{name} is no instant", hint=hint, path=name) from error
+
+
 def number_after(page: Page) -> int | None:
     """Where a list in order of row numbers goes on."""
     if page.after is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.api import (
+    channels,
     deliveries,
     integrations,
     notes,
@@ -44,15 +45,17 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
 
 
 ROUTES = _routes(
-    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, limit, cursor"),
+    ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
     ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
-    ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version in the query"),
-    ("DELETE", "/workflows/{id}", workflows.archive, "editor", ""),
+    ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version, base_updated_at"),
+    ("PATCH", "/workflows/{id}", workflows.patch, "editor", "keys of the workflow; base_version, base_updated_at"),
+    ("PATCH", "/workflows/{id}/graph", workflows.patch_graph, "editor", "operations, base_updated_at, base_version"),
+    ("DELETE", "/workflows/{id}", workflows.archive, "editor", "running"),
     ("POST", "/workflows/{id}/enable", workflows.enable, "editor", ""),
-    ("POST", "/workflows/{id}/disable", workflows.disable, "editor", ""),
+    ("POST", "/workflows/{id}/disable", workflows.disable, "editor", "running"),
     ("POST", "/workflows/{id}/run", starts.run, "editor", "variables; Idempotency-Key as a header"),
     ("POST", "/workflows/{id}/replay", starts.replay_missed, "editor", "since, until, cursor"),
     ("GET", "/workflows/{id}/webhook", starts.webhook, "editor", ""),
@@ -81,6 +84,8 @@ ROUTES = _routes(
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/integrations/{id}/check", integrations.check, "editor", ""),
+    ("GET", "/integrations/{id}/channels", channels.listing, "viewer", "limit, offset, search"),
     ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),
     ("PUT", "/test-account-filters", test_accounts.replace, "editor", "filters"),
     ("GET", "/tokens", tokens.listing, "admin", "limit, cursor"),

@@ -80,8 +80,8 @@ class Client:
     def patch(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return self._call("PATCH", self._path(path, {}), body)
 
-    def delete(self, *path: str) -> Any:  # noqa: ANN401 - JSON
-        return self._call("DELETE", self._path(path, {}), None)
+    def delete(self, *path: str, **query: object) -> Any:  # noqa: ANN401 - JSON
+        return self._call("DELETE", self._path(path, query), None)
 
     def ready(self) -> tuple[bool, str]:
         """Whether the service can take deliveries now, and the reason where it cannot."""

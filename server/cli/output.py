@@ -14,7 +14,7 @@ from typing import Any
 from loops.errors import ConfigError, DefinitionError, Fault, LoopsError
 from server.terminal import plain, when
 
-__all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "took", "when"]
+__all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "tell_checks", "took", "when"]
 
 _NARROWEST = 60
 
@@ -61,6 +61,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], none: str) -
 def say(text: str = "") -> None:
     """A line for people."""
     print(text)
+
+
+def tell_checks(checks: Sequence[Mapping[str, str]]) -> None:
+    """A line for each thing that was looked at, and what mends it."""
+    for check in checks:
+        say(f"{check['state']:<8} {check['name']}: {plain(check['message'])}")
+        if check["hint"]:
+            say(f"         {plain(check['hint'])}")
 
 
 def took(begun: str | None, ended: str | None) -> str:

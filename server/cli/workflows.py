@@ -20,9 +20,10 @@ _STDIN = "-"
 _STATUSES = ("draft", "active", "archived")
 _VERBS = {
     "enable": "let workflows start runs on what arrives from now on",
-    "disable": "stop workflows from starting runs; runs that have begun go on",
+    "disable": "stop workflows from starting runs",
     "archive": "disable workflows for good",
 }
+_RUNNING = ("drain", "cancel")
 
 
 def add_commands(add: Adder) -> None:
@@ -49,6 +50,12 @@ def add_commands(add: Adder) -> None:
     for verb, summary in _VERBS.items():
         command = group.command(verb, _changing(verb), summary)
         command.add_argument("workflows", nargs="+", metavar="ID|NAME")
+        if verb != "enable":
+            command.add_argument(
+                "--running", choices=_RUNNING,
+                help="what becomes of the runs under way: they go on to their end, or are cancelled "
+                "(needed where there are any)",
+            )  # fmt: skip
 
 
 def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
@@ -186,13 +193,17 @@ def _document(shown: Mapping[str, Any]) -> dict[str, Any]:
 def _list(args: argparse.Namespace) -> int:
     with reached(args) as client:
         listed = client.get("workflows", status=args.status, limit=args.limit, cursor=args.cursor)
-    columns = ("NAME", "STATUS", "VERSION", "TRIGGER", "CHANGED", "ID")
+    columns = ("NAME", "STATUS", "VERSION", "SHAPE", "TRIGGER", "CHANGED", "ID")
     show_list(args, listed, columns, _row, "no workflows; loops apply -f FILE stores one")
     return 0
 
 
 def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
-    return item["name"], item["status"], item["version"], item["starts_on"], when(item["updated_at"]), item["id"]
+    shape, at = _SHAPES[item["shape"]], when(item["updated_at"])
+    return item["name"], item["status"], item["version"], shape, item["starts_on"], at, item["id"]
+
+
+_SHAPES = {"loop": "loop", "changed": "loop, changed", "workflow": "workflow"}
 
 
 def _changing(verb: str) -> Run:
@@ -200,16 +211,28 @@ def _changing(verb: str) -> Run:
         changed = []
         with reached(args) as client:
             for wanted in args.workflows:
-                workflow_id = find_workflow(client, wanted)["id"]
-                answered = (
-                    client.delete("workflows", workflow_id)
-                    if verb == "archive"
-                    else client.post("workflows", workflow_id, verb)
-                )
+                answered = _changed(client, find_workflow(client, wanted)["id"], verb, args)
                 _warn(plain(answered["name"]), answered.get("warnings", ()))
-                changed.append({key: answered[key] for key in ("id", "name", "status")})
-        rows = [(one["name"], one["status"], one["id"]) for one in changed]
-        show(args, {"workflows": changed}, lambda: table(("NAME", "STATUS", "ID"), rows, ""))
+                changed.append({key: answered[key] for key in ("id", "name", "status", "runs") if key in answered})
+        rows = [(one["name"], one["status"], one["id"], _runs_words(one.get("runs", {}))) for one in changed]
+        columns = ("NAME", "STATUS", "ID", "RUNS UNDER WAY")
+        width = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
+        show(args, {"workflows": changed}, lambda: table(columns[:width], [row[:width] for row in rows], ""))
         return 0
 
     return change
+
+
+def _changed(client: "Client", workflow: str, verb: str, args: argparse.Namespace) -> dict[str, Any]:
+    """What the service answers."""
+    if verb == "archive":
+        answered: dict[str, Any] = client.delete("workflows", workflow, running=args.running)
+    else:
+        running = getattr(args, "running", None)
+        answered = client.post("workflows", workflow, verb, body={} if running is None else {"running": running})
+    return answered
+
+
+def _runs_words(runs: Mapping[str, int]) -> str:
+    words = {"draining": "go on", "cancelled": "cancelled", "stopping": "asked to stop, still acting"}
+    return ", ".join(f"{runs[name]} {said}" for name, said in words.items() if runs.get(name))

@@ -59,6 +59,16 @@ async def test_a_mail_goes_over_tls_and_signs_in_there(tmp_path, security: Secur
     assert mail["Message-ID"] == "<loops.0a1b@example.org>"
 
 
+async def test_a_check_signs_in_over_tls_and_sends_nothing_and_a_wrong_password_is_told(tmp_path):
+    async with smtp(tmp_path) as (double, tls):
+        assert await notifier(double, tls).check() is None
+        wrong = await notifier(double, tls, password="wrong").check()
+        assert isinstance(wrong, Refused)
+        assert (wrong.code, {*double.signed_in}, double.envelopes) == ("sign_in", {(USER, True)}, [])
+    gone = await notifier(double, tls).check()
+    assert isinstance(gone, Retry)
+
+
 async def test_a_server_that_offers_no_starttls_gets_neither_password_nor_mail(tmp_path):
     async with smtp(tmp_path, security="none") as (double, tls):
         outcome = await notifier(double, tls).send(outgoing())

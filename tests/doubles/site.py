@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
@@ -313,6 +314,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
     webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
         settings=settings,
@@ -322,14 +324,15 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
+        slack=SlackWorkspaces(book),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep),
+        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all),
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
-        runs=RunControl(database.writer, database.reader, engine, clock),
+        runs=runs,
         messages=messages,
         metrics=Metrics(),
         public_url=lambda: public_url,

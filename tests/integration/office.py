@@ -12,9 +12,12 @@ from loops.connections.secrets import SecretBox
 from loops.errors import StoreBusy
 from loops.event import JsonValue
 from loops.projects import filters_of
+from loops.runs.alerting import Alerting
 from loops.runs.interpreter import Interpreter
 from loops.runs.load import ProgramLoader
-from loops.runs.state import Succeeded, Wait
+from loops.runs.partial import PartialResults
+from loops.runs.settling import Settling
+from loops.runs.state import Failed, Outcome, Succeeded, Wait
 from loops.runs.step import FunctionTemplate, NeverParks, Step, StepContext
 from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
@@ -28,6 +31,7 @@ from loops.store.projects import ProjectSettings
 from loops.store.run_requests import CancelRequest
 from loops.store.runs import NewRun
 from loops.store.tables import runs as runs_table
+from loops.store.workflows import WorkflowRow
 from loops.workflows import Workflows
 from notify.posting import OutboxMessages, make_outbox
 from notify.sending import OutboxSender
@@ -73,19 +77,21 @@ class EngineLog:
 
 
 class Reports(NeverParks):
-    """An AI task that is over at once, with this report."""
+    """An AI task that is over at once, with this report or failure."""
 
     def __init__(self) -> None:
         self.report = "All is **well**"
+        self.failure: Failed | None = None
 
-    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Succeeded:
-        return Succeeded({"final_message": self.report}, referred=True)
+    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
+        return self.failure or Succeeded({"final_message": self.report}, referred=True)
 
 
 class Office:
-    """A database, runs whose tasks come to `reports.report`, and the outbox that their messages go through."""
+    """A database, runs whose tasks come to `reports.report`, and the outbox that their messages go through. With
+    `alerts` what a failed run leaves is sent, and people are told of it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, alerts: bool = False) -> None:
         self.database = database
         self.clock, self.engine, self.reports = SetClock(), EngineLog(), Reports()
         self.book = ConnectionBook(database.reader, BOX)
@@ -103,7 +109,14 @@ class Office:
             "exit": ExitStep(),
         }
         self.programs = ProgramLoader()
-        self.interpreter = Interpreter(database.writer, self.engine, self.clock, steps, self.programs.load)
+        self.alerting = Alerting(self.messages, self.clock, "https://loops.example.org/runs/{}".format)
+        settling = Settling(
+            self.engine,
+            self.clock,
+            partials=PartialResults(self.messages) if alerts else None,
+            alerting=self.alerting if alerts else None,
+        )
+        self.interpreter = Interpreter(database.writer, self.engine, self.clock, steps, self.programs.load, settling)
         self.workflows = Workflows(database.writer, database.reader, self.clock)
 
     def outbox(self, mask: Callable[[str], str] = str) -> tuple[OutboxMessages, OutboxSender]:
@@ -124,6 +137,10 @@ class Office:
     async def start(self, document: Mapping[str, Any]) -> str:
         """A new run of a new workflow; its id."""
         row = (await self.workflows.create(PROJECT, {**document, "name": uuid.uuid4().hex}, "test")).row
+        return await self.begin(row)
+
+    async def begin(self, row: WorkflowRow) -> str:
+        """A new run of a workflow; its id."""
         run = NewRun(
             id=str(uuid.uuid4()),
             project_id=PROJECT,
@@ -147,7 +164,14 @@ class Office:
 
     async def to_its_message(self, document: Mapping[str, Any]) -> str:
         """A run that waits for its message; its id."""
-        run_id = await self.start(document)
+        return await self._to_its_message(await self.start(document))
+
+    async def to_its_message_of(self, row: WorkflowRow) -> str:
+        """The same of a workflow that is there."""
+        self.reports.failure = None
+        return await self._to_its_message(await self.begin(row))
+
+    async def _to_its_message(self, run_id: str) -> str:
         run = await self.advance(run_id)
         assert (run["status"], run["wait"]["kind"]) == ("waiting", "message"), run["reason"]
         return run_id

@@ -10,7 +10,8 @@ import loops.workflows
 from loops.definition import parse_workflow
 from loops.definition.plain import SERVER_KEYS
 from loops.store.tables import deliveries
-from server.demo_payloads import issue_opened, push
+from server.demo_payloads import issue_opened
+from tests.integration.github_loops import push
 from tests.integration.serving import Api, fresh_project, listening, workflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -19,7 +19,7 @@ from loops.store import deliveries as delivery_store
 from loops.store.people_tables import groups, persons
 from loops.store.tables import deliveries
 from server.app import Wiring
-from tests.conftest import empty_postgres
+from tests.conftest import new_postgres
 from tests.integration.running import PROJECT, Running, log_action, running, workflow
 from triggers import dispatch
 
@@ -30,11 +30,11 @@ KEY = "phc_crossing"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def both(
-    postgres_server: Any, tmp_path_factory: pytest.TempPathFactory
+    postgres_server: Any, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Running, Running]]:
     """Two web processes that dispatch when they are told to, as far as a database can tell."""
     wiring = Wiring(dispatching=False)
-    with empty_postgres(postgres_server) as url:
+    with new_postgres(postgres_server, postgres_template) as url:
         async with (
             running(tmp_path_factory.mktemp("one"), url, role="web", wiring=wiring) as one,
             running(tmp_path_factory.mktemp("two"), url, role="web", wiring=wiring) as two,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ from loops.runs.engine import prepare_engine
 from loops.store.database import DEFAULT_PROJECT, engine_for, migrate
 from loops.store.schema import metadata
 from loops.store.tables import epochs, projects
+from tests.conftest import new_postgres
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database of each kind in turn: here, the tables are what is tested."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'loops.db'}"
+        return
+    with new_postgres(request.getfixturevalue("postgres_server")) as url:
+        yield url
 
 
 def tables(url: str) -> set[str]:

@@ -161,7 +161,7 @@ async def test_a_message_that_was_refused_fails_its_step_with_what_mends_it_and_
     assert len(await office.of(run_id)) == 1
     office.clock.time += timedelta(hours=1)
     assert await office.sender.drain() == 0
-    assert [name for name, _asked in double.calls] == ["chat.postMessage"]
+    assert [name for name, _asked in double.calls] == ["conversations.info", "chat.postMessage"]
 
 
 async def test_a_message_that_is_sent_again_after_its_run_was_over_wakes_nobody(office, double, to_slack):

@@ -62,7 +62,8 @@ def _required(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name.lower(), "").strip()
     if not value:
         hint = "GitHub sends it with every delivery; a proxy on the way must let it through"
-        raise PayloadMalformed(f"the header {name} is missing", hint=hint)
+        raise PayloadMalformed(f"the header {name} is missing", path=name, hint=hint)
     if len(value) > _MOST_HEADER:
-        raise PayloadMalformed(f"the header {name} is longer than {_MOST_HEADER} characters")
+        message = f"the header {name} is longer than {_MOST_HEADER} characters"
+        raise PayloadMalformed(message, path=name, hint="GitHub's are far shorter: send what GitHub sends")
     return storable_text(value)

@@ -141,5 +141,6 @@ def _batch_key(facts: list[Fact]) -> str:
 
 def _checked_key(key: str) -> str:
     if len(key) > _LONGEST_KEY:
-        raise PayloadMalformed(f"the header {ID} is longer than {_LONGEST_KEY} characters")
+        message = f"the header {ID} is longer than {_LONGEST_KEY} characters"
+        raise PayloadMalformed(message, path=ID, hint="send a shorter id, the same at every try")
     return storable_text(key)

@@ -1,9 +1,7 @@
-"""What the doctor asks GitHub: whether the credentials of each connection work, what they allow, and whether the hook
-leads here and is answered."""
+"""What is asked of GitHub about a connection: whether its credentials work, what they allow, and whether the hook leads
+here and is answered."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from loops.connections.github import GitHubClient, GitHubClients
@@ -11,7 +9,7 @@ from loops.connections.secrets import SecretBox
 from loops.errors import ExternalError
 from loops.event import JsonValue
 from loops.store.connections import ConnectionRow
-from server.cli.checks import Check
+from server.checks.check import Check
 from triggers.redelivery import leading_to
 
 SECONDS = 5.0
@@ -30,29 +28,15 @@ SCOPES: Mapping[str, str] = {
 """What it needs of a classic token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The GitHub connections, and the repositories that each has heard of."""
-
-    rows: Sequence[ConnectionRow]
-    repositories: Mapping[int, Sequence[str]]
-
-
-def github_checks(found: Asked, box: SecretBox, public_url: str) -> Iterator[Check]:
-    """The checks of every connection that has credentials; all are asked at once, each for some seconds at most."""
-    if found.rows:
-        yield from asyncio.run(_all(found, box, public_url))
-
-
-async def _all(found: Asked, box: SecretBox, public_url: str) -> list[Check]:
+async def github_checks(
+    row: ConnectionRow, repositories: Sequence[str], box: SecretBox, public_url: str
+) -> list[Check]:
+    """The checks of a connection, of which each takes some seconds at most; none where it has no credentials.
+    `repositories` are those that it has heard of."""
     clients = GitHubClients(box)
     try:
-        asked = [
-            _connection(row, client, found.repositories.get(row.id, ()), public_url)
-            for row in found.rows
-            if (client := clients.of(row)) is not None
-        ]
-        return [check for checks in await asyncio.gather(*asked) for check in checks]
+        client = clients.of(row)
+        return [] if client is None else await _connection(row, client, repositories, public_url)
     finally:
         clients.close()
 
