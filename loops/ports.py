@@ -123,6 +123,15 @@ class Posted:
     missed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A message that is not sent: how it would have come to rest if everything went well, and what would be sent, as
+    JSON."""
+
+    posted: Posted
+    told: Mapping[str, JsonValue]
+
+
 class Messages(Protocol):
     """The outbox, as steps use it: each call is part of the caller's transaction."""
 
@@ -138,6 +147,10 @@ class Messages(Protocol):
         """Store a message of a kind (`slack`, `email`, `page`) made of a template's rendered inputs, to be sent after
         the commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
         inputs make none."""
+
+    def preview(self, connection: "Connection", kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Preview:
+        """What `put` would come to. Stores and sends nothing; the connection need not be one that can write. Raises as
+        `put`."""
 
     def state(self, connection: "Connection", message_id: str) -> Posted:
         """Where a message stands. Raises NotFound."""

@@ -13,7 +13,7 @@ from loops.connections.book import ConnectionBook
 from loops.connections.named import unfit
 from loops.errors import StoreBusy
 from loops.event import JsonValue
-from loops.ports import Clock, Engine, Origin, Posted, Reader, Writer
+from loops.ports import Clock, Engine, Origin, Posted, Preview, Reader, Writer
 from loops.store import outbox as store
 from loops.store import run_requests
 from loops.store.outbox import OutboxRow
@@ -21,6 +21,7 @@ from notify.compose import message_of
 from notify.enqueue import Outbox, standing_of
 from notify.message import CONNECTION_KIND, Notifiers, Target, Unconnected
 from notify.outbox import DUE_TO_SEND, as_columns, given_up, rests, withdrawn
+from notify.preview import previewed
 from notify.registry import ConnectedNotifiers
 from notify.sending import Listener, OutboxSender
 
@@ -58,6 +59,11 @@ class OutboxMessages:
             unconnected=unconnected(connection, message.target, origin.project_id),
         )
         return posted(store.get(connection, stored.id))
+
+    def preview(self, connection: sa.Connection, kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Preview:
+        """See Messages.preview."""
+        message = self._outbox.masked(message_of(kind, inputs, origin.key))
+        return previewed(message, unconnected(connection, message.target, origin.project_id))
 
     def state(self, connection: sa.Connection, message_id: str) -> Posted:
         """See Messages.state."""

@@ -44,6 +44,7 @@ from loops.runs.step import Step
 from loops.runs.steps import Outside, make_steps
 from loops.runs.stopping import stops
 from loops.runs.sweeper import Sweeper, watch_cancellations
+from loops.runs.testing import StepTester
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
@@ -71,6 +72,7 @@ from triggers.slack.patience import Timing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
 from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 log = logging.getLogger("loops.app")
 
@@ -184,10 +186,12 @@ class Service:
         self._alerting = Alerting(self._messages, clock, self._run_page)
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
+        self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks = Handoff(), Webhooks(self._box, clock)
         runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
-        definitions = Definitions(self._programs.begin, self._programs.writes)
+        sources, begin = self._wiring.sources, self._programs.begin
+        definitions = Definitions(begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
             reader,
@@ -195,7 +199,7 @@ class Service:
             clock,
             definitions,
             handoff,
-            self._wiring.sources,
+            sources,
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
@@ -217,19 +221,14 @@ class Service:
                 accepted=self.dispatcher.wake,
                 unheard=definitions.unheard if self._wiring.dispatching else lambda *_topics: None,
             ),
-            sources=self._wiring.sources,
+            sources=sources,
             definitions=definitions,
             workflows=Workflows(self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, runs.cancel_all),
             webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
-            replays=Replays(
-                self._writer,
-                reader,
-                self._engine,
-                clock,
-                self._wiring.sources,
-                self._programs.begin,
-                self._programs.writes,
+            by_hand=ByHand(self._writer, self._engine, clock, begin),
+            replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
+            tester=WorkflowTester(
+                StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),
             runs=runs,
             messages=self._messages,
@@ -243,7 +242,7 @@ class Service:
     def _interpreter(self) -> Interpreter:
         clock = self._wiring.clock
         settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
-        steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
+        steps = self._wiring.steps(self._steps)
         return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
 
     def _worker(self) -> TaskWorker:

@@ -19,6 +19,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Services:
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays
+    tester: WorkflowTester
     runs: RunControl
     messages: Messages
     metrics: Metrics

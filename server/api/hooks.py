@@ -220,7 +220,7 @@ class _Body:
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is over the limit of {limit} bytes")
+    return PayloadTooLarge(f"the body is over the limit of {limit} bytes", hint="send less at once")
 
 
 def refusal(error: LoopsError) -> web.Response:

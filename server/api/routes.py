@@ -13,6 +13,7 @@ from server.api import (
     starts,
     tasks,
     test_accounts,
+    testing,
     tokens,
     workflows,
 )
@@ -44,11 +45,14 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
     return tuple(Route(method, _PROJECT + path, handler, role, takes) for method, path, handler, role, takes in rows)
 
 
+_TESTS = "current_action_id, globals, delivery, mock_async_functions, use_draft"
 ROUTES = _routes(
     ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
+    ("POST", "/workflows/test-run", testing.document, "viewer", f"document, {_TESTS}"),
+    ("POST", "/workflows/{id}/test-run", testing.stored, "viewer", _TESTS),
     ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
     ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version, base_updated_at"),
     ("PATCH", "/workflows/{id}", workflows.patch, "editor", "keys of the workflow; base_version, base_updated_at"),

@@ -75,7 +75,7 @@ def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
 
 
 def _apply(args: argparse.Namespace) -> int:
-    documents = list(_read(args.files))
+    documents = list(read_documents_of(args.files))
     applied: list[dict[str, Any]] = []
     enabled: list[bool] = []
     with reached(args) as client:
@@ -115,17 +115,18 @@ def _tell_applied(applied: list[dict[str, Any]], enabled: list[bool]) -> None:
         say(f"{change:<10} {plain(one['name'])}  ({one['status']}, {one['id']})")
 
 
-def _read(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+def read_documents_of(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     """Every document with the name of its file, and its number where the file holds several."""
     from loops.definition import read_documents
 
     for file in files:
-        found = read_documents(_text(file), "standard input" if file == _STDIN else file)
+        found = read_documents(text_of(file), "standard input" if file == _STDIN else file)
         for number, document in enumerate(found, start=1):
             yield (f"{file} ({number})" if len(found) > 1 else file), document
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
+    """What stands in a file, or in standard input. Raises RequestError."""
     try:
         raw = sys.stdin.buffer.read() if file == _STDIN else Path(file).read_bytes()
         return raw.decode("utf-8")
@@ -141,7 +142,7 @@ def _validate(args: argparse.Namespace) -> int:
 
     faults: list[Fault] = []
     warnings: list[Fault] = []
-    for name, document in _read(args.files):
+    for name, document in read_documents_of(args.files):
         try:
             warnings += _with_place(name, parse_workflow(document).warnings)
         except DefinitionError as error:

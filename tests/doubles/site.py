@@ -14,12 +14,14 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
-from loops.connections.secrets import SecretBox
+from loops.connections.secrets import Mask, SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
+from loops.runs.steps import Outside, make_steps
+from loops.runs.testing import StepTester
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
 from loops.store.database import DEFAULT_PROJECT, Database, open_database
@@ -27,6 +29,8 @@ from loops.store.ids import new_id
 from loops.store.runs import NewRun, StepRow
 from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
+from loops.tasks.quota import QuotaLimits
+from loops.tasks.service import TaskService
 from loops.threads import off_loop
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -41,6 +45,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.testing import WorkflowTester
 
 NOW = datetime(2026, 7, 6, 12, 0, 0, 123456, tzinfo=UTC)
 OWN_FORM = {"Sec-Fetch-Site": "same-origin"}
@@ -230,6 +235,8 @@ class Site:
 
 
 OWNER = "owner"
+SECRET = "hunter2-of-the-site"
+MASK = Mask([SECRET])
 WORKFLOW: Mapping[str, Any] = {
     "name": "Log opened issues",
     "status": "draft",
@@ -316,6 +323,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     webhooks, programs = Webhooks(box, clock), ProgramLoader()
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
+    steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
     return Services(
         settings=settings,
         reader=database.reader,
@@ -332,6 +340,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
+        tester=WorkflowTester(StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, MASK),
         runs=runs,
         messages=messages,
         metrics=Metrics(),

@@ -18,7 +18,7 @@ from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
 from loops.runs.settling import Settling
 from loops.runs.state import Failed, Outcome, Succeeded, Wait
-from loops.runs.step import FunctionTemplate, NeverParks, Step, StepContext
+from loops.runs.step import FunctionTemplate, Mocked, NeverParks, Step, StepContext
 from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
 from loops.runs.steps.function import FunctionStep
@@ -85,6 +85,9 @@ class Reports(NeverParks):
 
     async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
         return self.failure or Succeeded({"final_message": self.report}, referred=True)
+
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Mocked:
+        raise AssertionError("no run here is a test run")
 
 
 class Office:

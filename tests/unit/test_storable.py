@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.storable import storable, storable_text
+from loops.storable import MOST_KEY_BYTES, key_text, storable, storable_text
 
 any_text = st.text(st.characters(exclude_categories=()))
 any_json = st.recursive(
@@ -49,3 +49,15 @@ def test_a_value_is_made_of_what_every_database_stores(value: Any, stored: Any) 
 def test_what_is_storable_already_is_not_copied() -> None:
     value = {"a": ["é 🎉", 1, None, True, {"b": 1.5}]}
     assert storable(value) is value
+
+
+@given(any_text | st.text("aé🎉", min_size=200, max_size=400), st.integers(0, 30))
+def test_a_text_that_is_looked_up_by_fits_into_every_index_and_stays_apart_from_others(text: str, times: int) -> None:
+    long = text * times
+    made = key_text(long)
+    assert len(made.encode()) <= MOST_KEY_BYTES
+    if len(storable_text(long).encode()) <= MOST_KEY_BYTES:
+        assert made == storable_text(long)
+    else:
+        assert made != key_text(f"{long}x")
+        assert made[:200] == storable_text(long)[:200]

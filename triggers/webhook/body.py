@@ -24,7 +24,7 @@ def read_body(body: bytes, content_type: str) -> JsonValue:
     if not bare:
         return None
     if kind.startswith("multipart/"):
-        message = "the body is multipart, which is not read"
+        message = "the header Content-Type says multipart, which is not read"
         raise PayloadMalformed(message, path="Content-Type", hint="send JSON, a form, or text")
     if kind == _FORM:
         return dict(fields(body.decode("utf-8", "replace"), "form"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from loops.event import JsonValue
 from loops.ports import Messages, Origin, Posted
 from loops.runs.state import Failed, Outcome, Parked, Succeeded, Wait
-from loops.runs.step import StepContext, StepOutcome, Transacted
+from loops.runs.step import Looked, Mocked, StepContext, StepOutcome, Transacted
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -53,12 +53,25 @@ class MessageTemplate:
 
         return Transacted(look)
 
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Looked:
+        """The message is made as it would be sent, and comes to rest at once."""
+        origin = Origin(context.project_id, context.run_id, context.action.id, context.key)
+
+        def look(connection: "Connection") -> Mocked:
+            would = self._messages.preview(connection, self._kind, inputs, origin)
+            outcome = came(would.posted)
+            if would.posted.status == "shown":
+                context.log(f"{would.posted.reason}: the message would be shown on the page alone")
+            return Mocked(outcome, () if isinstance(outcome, Failed) else (would.told,))
+
+        return Looked(look)
+
 
 def _wait(message_id: str, context: StepContext) -> Wait:
     return Wait(WAIT, context.now + _PATIENCE, {"message": message_id})
 
 
-def came(posted: Posted) -> Outcome:
+def came(posted: Posted) -> Succeeded | Failed:
     """What a message that rests means for its step."""
     if posted.status in {"sent", "shown"}:
         refs: list[JsonValue] = list(posted.refs)
