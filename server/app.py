@@ -49,7 +49,7 @@ from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.message import Notifiers
@@ -145,7 +145,7 @@ class Service:
     async def open(self) -> None:
         """Open the database and put the services over it. Starts nothing."""
         settings, wiring = self.settings, self._wiring
-        self._database = await off_loop(lambda: _open(settings.database_url))
+        self._database = await on_own_thread(lambda: _open(settings.database_url))
         self._opened.push_async_callback(self._database.aclose)
         self._client = EngineClient(settings.database_url)
         self._opened.push_async_callback(self._client.aclose)

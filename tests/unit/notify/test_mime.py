@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from notify.message import Address, EmailTarget, Message
-from notify.mime import compose, one_line, wire_address
+from notify.mime import LONGEST_LINE, compose, one_line, wire_address
 
 NOW = datetime(2026, 7, 6, 12, 0, tzinfo=UTC)
 ADA = Address("ada@example.org", "Ada")
@@ -194,6 +194,19 @@ def test_words_that_only_look_encoded_are_a_line_all_the_same(text: str):
     assert "=?" not in line
     assert one_line(line) == line
     assert set(read(content(Address("a@b.org", text), subject=text)).keys()) <= HEADERS
+
+
+@pytest.mark.parametrize(
+    "text", ["=?", "=?x?q?", "=?utf-8?q?a?= ", "=?utf-8?q?=0A?= =?", "é=?x?b?", "\n", "=? "], ids=repr
+)
+def test_a_text_of_any_length_becomes_a_line_of_bounded_length(text: str):
+    """Looked through as a whole, some of these would take minutes: that this comes back is half of the test."""
+    long = text * (1_000_000 // len(text))
+    line = one_line(long)
+    assert len(line) <= LONGEST_LINE
+    assert line == "" or line[-1] == "…"
+    assert one_line(line) == line
+    assert len(content(subject=long)) < 10_000
 
 
 @pytest.mark.parametrize("mark", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
