@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from loops.connections.named import connection_warnings
 from loops.definition import Workflow, parse_workflow
+from loops.definition.lint import linted
+from loops.definition.lint_subject import NOTHING_KNOWN, Outside
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
@@ -49,8 +51,11 @@ class Workflows:
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
         saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
+        outside: Callable[[str, Workflow], Awaitable[Outside]] | None = None,
     ) -> None:
-        """`saved` is called with each stored change, inside of its transaction; `changed` after it."""
+        """`saved` is called with each stored change, inside of its transaction; `changed` after it. `outside` looks at
+        what lint cannot see of a project's workflow."""
+        self._outside = outside
         self._changed = changed
         self._saved = saved
         self._writer = writer
@@ -243,7 +248,9 @@ class Workflows:
         """What a document would be in this project. Stores nothing."""
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
-        return await off_loop(lambda: parse_workflow(document, project))
+        workflow = await off_loop(lambda: parse_workflow(document, project))
+        outside = NOTHING_KNOWN if self._outside is None else await self._outside(project_id, workflow)
+        return await off_loop(lambda: linted(workflow, outside))
 
 
 def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:

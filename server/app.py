@@ -35,7 +35,7 @@ from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
-from loops.runs.interpreter import Interpreter, Observer
+from loops.runs.interpreter import Interpreter
 from loops.runs.lease import Leaseholder, SingleProcessLock
 from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
@@ -53,6 +53,7 @@ from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.message import Notifiers
 from notify.posting import make_outbox
+from server.checks.outside import ChannelLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain
 from server.listening import Listening
@@ -188,7 +189,7 @@ class Service:
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
         self._stop = stops(self._tasks, self._messages)
-        handoff, webhooks = Handoff(), Webhooks(self._box, clock)
+        handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
         definitions = Definitions(self._programs.begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
@@ -211,7 +212,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
-            slack=SlackWorkspaces(book),
+            slack=slack,
             intake=Intake(
                 self._writer,
                 clock,
@@ -221,7 +222,9 @@ class Service:
             ),
             sources=self._wiring.sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, changed=self.dispatcher.wake, saved=webhooks.keep),
+            workflows=Workflows(
+                self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, outside=ChannelLook(slack)
+            ),
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
             replays=Replays(
@@ -246,7 +249,9 @@ class Service:
         clock = self._wiring.clock
         settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
         steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
-        return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
+        return Interpreter(
+            self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
+        )
 
     def _worker(self) -> TaskWorker:
         settings = self.settings
@@ -334,13 +339,6 @@ class Service:
         self.metrics.dispatch_seconds.observe(seconds)
         for stage, count in outcome.stages.items():
             self.metrics.verdicts.labels(stage).inc(count)
-
-    def _observer(self) -> Observer:
-        def step_done(kind: str, status: str, seconds: float) -> None:
-            self.metrics.steps.labels(kind, status).inc()
-            self.metrics.step_seconds.observe(seconds)
-
-        return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
 
     async def stop(self) -> None:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that

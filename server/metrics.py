@@ -5,6 +5,8 @@ from collections.abc import Callable
 import prometheus_client
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Counter, Gauge, Histogram
 
+from loops.runs.interpreter import Observer
+
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SLOW = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0)
 
@@ -55,6 +57,15 @@ class Metrics:
         self.engine_recovered = Counter(
             "loops_engine_recovered", "Segments taken over from workers that stopped", registry=registry
         )
+
+    def observer(self) -> Observer:
+        """What counts the steps and the ends of runs."""
+
+        def step_done(kind: str, status: str, seconds: float) -> None:
+            self.steps.labels(kind, status).inc()
+            self.step_seconds.observe(seconds)
+
+        return Observer(step_done=step_done, run_over=lambda status: self.runs.labels(status).inc())
 
     def before_reading(self, hand_on: Callable[[], None]) -> None:
         """Call this whenever the metrics are read: for what is counted more cheaply than here."""

@@ -32,6 +32,7 @@ from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.auth import Role, new_token
+from server.checks.outside import ChannelLook
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app
@@ -313,7 +314,7 @@ async def open_site(
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
-    webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    webhooks, programs, slack = Webhooks(box, clock), ProgramLoader(), SlackWorkspaces(book)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     return Services(
         settings=settings,
@@ -323,11 +324,11 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
-        slack=SlackWorkspaces(book),
+        slack=slack,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep),
+        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep, outside=ChannelLook(slack)),
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
