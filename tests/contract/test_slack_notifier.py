@@ -60,7 +60,7 @@ async def test_a_post_carries_the_outbox_id_and_parses_nothing(notifier, double)
     assert (posted["parse"], posted["link_names"], posted["unfurl_links"]) == ("none", False, False)
 
 
-async def test_a_report_of_40001_characters_arrives_whole_in_the_thread_of_its_first_part(notifier, double):
+async def test_sl_25_a_report_of_40001_characters_arrives_whole_in_the_thread_of_its_first_part(notifier, double):
     code = "\n".join(f"emoji 🎉 {number} & <tag>" for number in range(2000))
     report = f"Report\n```\n{code}\n```\n"
     report += "x" * (40_001 - len(report))

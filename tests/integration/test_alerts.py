@@ -16,7 +16,7 @@ from loops.store import alerts as store
 from loops.store.database import is_sqlite, open_database
 from loops.store.outbox import OutboxRow
 from loops.store.workflows import WorkflowRow
-from tests.doubles.slack import TOKEN, SlackDouble, says, slack
+from tests.doubles.slack import TOKEN, SlackDouble, limited, says, slack
 from tests.integration.office import PROJECT, Office, email_loop, slack_loop
 
 BROKEN = Failed("task.failed", "the model is away")
@@ -161,6 +161,17 @@ async def test_sl_29_what_could_not_be_told_over_a_channel_is_not_told_over_it_a
     await office.sender.drain()
     await office.advance(again)
     assert [row.step_id for row in await office.of(again)] == ["notify"]
+
+
+async def test_sl_29_a_rate_limit_is_waited_for_and_told_to_nobody(office, double, triage):
+    double.faults = [limited(30)]
+    run_id = await office.to_its_message_of(triage)
+    await office.sender.drain()
+    assert [(row.step_id, row.status) for row in await office.of(run_id)] == [("notify", "retry")]
+    office.clock.time += 2 * MINUTE
+    await office.sender.drain()
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert double.texts() == ["All is *well*"]
 
 
 async def test_an_alert_that_is_refused_makes_no_other(office, double, triage):
