@@ -117,6 +117,24 @@ async def test_failures_that_nobody_was_told_of_are_told_when_the_hour_is_over(d
     assert double.texts()[1:] == [alert_of(last, "1 more run failed since the last alert.")]
 
 
+async def test_a_notice_that_cannot_be_made_is_put_off_to_the_next_failure(office, triage, monkeypatch, caplog):
+    database = office.database
+    await fails(office, triage)
+    await fails(office, triage)
+    office.clock.time += EVERY
+
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("nothing is known")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "target", broken)
+        assert await tell_what_is_due(office.alerting, database.writer, database.reader, office.clock) == 1
+    assert "could not be" in caplog.text
+    assert await tell_what_is_due(office.alerting, database.writer, database.reader, office.clock) == 0
+    (message,) = await office.of(await fails(office, triage))
+    assert "1 more run failed since the last alert." in message.message["text"]
+
+
 async def test_a_task_that_told_its_partial_result_is_not_told_of_again(office, double, triage):
     run_id = await fails(office, triage, PARTIAL)
     assert [row.step_id for row in await office.of(run_id)] == ["notify"]
