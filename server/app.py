@@ -54,6 +54,7 @@ from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.message import Notifiers
 from notify.posting import make_outbox
+from server.checks.outside import ChannelLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
@@ -190,7 +191,7 @@ class Service:
         self._tasks = TaskService(clock, self._engine, limits)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
-        handoff, webhooks = Handoff(), Webhooks(self._box, clock)
+        handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
         runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
@@ -218,7 +219,7 @@ class Service:
             box=self._box,
             book=book,
             repositories=self._github.repositories(reader),
-            slack=SlackWorkspaces(book),
+            slack=slack,
             intake=Intake(
                 self._writer,
                 clock,
@@ -228,7 +229,16 @@ class Service:
             ),
             sources=sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, self._changed, webhooks.keep, runs.cancel_all, schedules),
+            workflows=Workflows(
+                self._writer,
+                reader,
+                clock,
+                self._changed,
+                webhooks.keep,
+                runs.cancel_all,
+                schedules,
+                ChannelLook(slack),
+            ),
             schedules=schedules,
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, begin),
