@@ -158,5 +158,9 @@ class Messages(Protocol):
     def withdraw(self, connection: "Connection", message_id: str) -> bool:
         """See to it that a message is never sent; False when it is being sent, or was."""
 
+    def give_up(self, connection: "Connection", message_id: str) -> bool:
+        """Nobody waits any longer for a message that does not rest: it is refused, and sent only if a person asks.
+        False while that cannot be had, since somebody sends it or looks for it, or its turn has just come."""
+
     def wake(self) -> None:
         """After a commit: something was put, and may be sent now."""

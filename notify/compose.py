@@ -11,12 +11,11 @@ from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
 from notify.message import Address, EmailTarget, Message, PageTarget, SlackTarget
-from notify.mime import one_line, wire_address
+from notify.mime import LONGEST_LINE, one_line, wire_address
 from notify.slack_blocks import faults
 
 LARGEST = 1_000_000
 """How many bytes a message may hold."""
-LONGEST_SUBJECT = 1000
 LONGEST_NAME = 200
 LONGEST_CHANNEL = 100
 DEEPEST_BLOCKS = 50
@@ -77,8 +76,7 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         reply_to=_addresses(mail.get("replyTo"), "replyTo"),
     )
     html = _with_preheader(html, _text(mail.get("preheader"))) if html.strip() else ""
-    subject = _line(mail.get("subject"), LONGEST_SUBJECT)
-    return Message(target, key, text, "plain", html=html, subject=subject)
+    return Message(target, key, text, "plain", html=html, subject=_line(mail.get("subject")))
 
 
 def page_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
@@ -98,11 +96,8 @@ def _text(value: JsonValue) -> str:
     return "" if value is None else to_text(value)
 
 
-def _line(value: JsonValue, most: int) -> str:
-    """A text for one line of so many characters; what is longer ends in an ellipsis. It is cut before it is looked
-    through, which takes its time."""
-    text = _text(value)
-    return one_line(text if len(text) <= most else f"{text[: most - 1]}…")
+def _line(value: JsonValue, most: int = LONGEST_LINE) -> str:
+    return one_line(_text(value), most)
 
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import aiosmtplib
 
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 from notify.message import (
     Address,
     EmailTarget,
@@ -145,7 +145,7 @@ class EmailNotifier:
     async def _client(self, sender: str) -> aiosmtplib.SMTP:
         server = self._server
         if self._tls is None and server.security != "none":
-            self._tls = await off_loop(ssl.create_default_context)
+            self._tls = await on_own_thread(ssl.create_default_context)
         # The name is given: looking for this machine's own may take longer than all the rest.
         return aiosmtplib.SMTP(
             hostname=server.host,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from loops.connections.named import choices, unfit
 from loops.errors import Conflict, NotFound
 from loops.ports import Clock
-from loops.runs.trace import storable
+from loops.storable import storable
 from loops.store import connections
 from loops.store import outbox as store
 from loops.store.outbox import NewMessage, OutboxRow

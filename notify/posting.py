@@ -20,7 +20,7 @@ from loops.store.outbox import OutboxRow
 from notify.compose import message_of
 from notify.enqueue import Outbox, standing_of
 from notify.message import CONNECTION_KIND, Notifiers, Target, Unconnected
-from notify.outbox import DUE_TO_SEND, as_columns, rests, withdrawn
+from notify.outbox import DUE_TO_SEND, as_columns, given_up, rests, withdrawn
 from notify.preview import previewed
 from notify.registry import ConnectedNotifiers
 from notify.sending import Listener, OutboxSender
@@ -83,6 +83,14 @@ class OutboxMessages:
             return row.status in {"withdrawn", "refused", "shown"}
         now = self._clock.now()
         return store.change(connection, row, as_columns(withdrawn(standing_of(row))), now)
+
+    def give_up(self, connection: sa.Connection, message_id: str) -> bool:
+        """See Messages.give_up. The caller holds the run that waits for the message."""
+        row, now = store.held_if_free(connection, message_id), self._clock.now()
+        # One that is due is sent by whoever looks next: perhaps nobody was there to do so when it was to be.
+        if row is None or row.status not in DUE_TO_SEND or row.due_at is None or row.due_at <= now:
+            return False
+        return store.change(connection, row, as_columns(given_up(standing_of(row))), now)
 
     def wake(self) -> None:
         """See Messages.wake."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from loops.errors import Conflict, LoopsError
 from loops.event import Delivery, Event
-from loops.ports import Clock, Reader
+from loops.ports import Reader
 from loops.store import connections, deliveries, replays
 from loops.threads import off_loop
 from triggers.people import joined
@@ -44,7 +44,7 @@ def find_past(connection: sa.Connection, project_id: str, wanted: str) -> PastDe
     return PastDelivery(delivery, settings, replays.stored_events(connection, delivery.id))
 
 
-async def past_events(past: PastDelivery, sources: Mapping[str, Source], reader: Reader, clock: Clock) -> list[Event]:
+async def past_events(past: PastDelivery, sources: Mapping[str, Source], reader: Reader) -> list[Event]:
     """Its events, as they were stored with their runs, else read again; those of PostHog with persons and groups as
     they are now. Raises Conflict where it means none."""
     source = sources.get(past.delivery.source)
@@ -55,8 +55,8 @@ async def past_events(past: PastDelivery, sources: Mapping[str, Source], reader:
     if past.delivery.source != POSTHOG:
         return events
     fresh = [event for event in events if past.stored.get(event.uuid, (None, ()))[0] is None]
-    now, project = clock.now(), past.delivery.project_id
-    known = await reader.read(lambda connection: joined(connection, project, fresh, past.settings, now))
+    project = past.delivery.project_id
+    known = await reader.read(lambda connection: joined(connection, project, fresh, past.settings))
     by_uuid = {event.uuid: event for event in known}
     return [by_uuid.get(event.uuid, event) for event in events]
 

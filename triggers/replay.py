@@ -135,7 +135,7 @@ class Replays:
 
     async def _judged(self, found: _Found) -> list[tuple[WorkflowRow, Event, Verdict]]:
         """The verdicts of every loop on every event."""
-        events = await past_events(found.past, self._sources, self._reader, self._clock)
+        events = await past_events(found.past, self._sources, self._reader)
         # Filters may hold slow patterns: a thread of their own keeps them off the event loop.
         return await off_loop(
             lambda: [(row, event, self._judge(found, row, event)) for event in events for row in found.loops]

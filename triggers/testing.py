@@ -118,7 +118,7 @@ class WorkflowTester:
 
     async def _past(self, project_id: str, wanted: str) -> _Past:
         past = await self._reader.read(lambda connection: find_past(connection, project_id, wanted))
-        events = await past_events(past, self._sources, self._reader, self._clock)
+        events = await past_events(past, self._sources, self._reader)
         if past.delivery.source != GITHUB:
             return _Past(past, events)
         return await self._reader.read(lambda connection: _of_github(connection, past, events))

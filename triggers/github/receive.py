@@ -5,13 +5,13 @@ from typing import Any
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event
+from loops.storable import storable_text
 from triggers.github.event import subject_key, to_event, topic
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Decoded, decode
 from triggers.github.signature import verify
 from triggers.json_body import from_form
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 
 _MOST_HEADER = 200
 _CHANGES_RIGHTS = frozenset({"member", "membership", "organization", "repository", "team", "team_add"})

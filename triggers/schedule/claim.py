@@ -22,6 +22,7 @@ from loops.runs.variables import MOST_BYTES, size_of
 from loops.schedules.draft import CatchUp
 from loops.schedules.timetable import timetable
 from loops.scheduling import is_started_by_schedules, rearm, timing_of
+from loops.storable import storable_text
 from loops.store import schedules as store
 from loops.store.outage import is_outage
 from loops.store.schedules import OccurrenceRow, ScheduleRow
@@ -30,7 +31,6 @@ from triggers.dispatch import run_id
 from triggers.schedule.event import to_event
 from triggers.schedule.plan import Due, Outcome, plan
 from triggers.starting import Start, put_undelivered, start_run
-from triggers.storable import storable_text
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.schedule")
