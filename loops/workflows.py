@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from loops.changes import (
     ANY_BASE,
     Base,
+    Change,
     Retired,
     Running,
     Saved,
@@ -29,6 +30,8 @@ from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
 from loops.projects import project_filters
 from loops.runs.control import Stopped
+from loops.schedules.file import Entry, read_entries, split
+from loops.scheduling import Schedules
 from loops.store import run_queries
 from loops.store import workflows as store
 from loops.store.run_queries import UnderWay
@@ -56,12 +59,14 @@ class Workflows:
         changed: Callable[[], None] = lambda: None,
         saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
         cancel: Callable[[str], Awaitable[Stopped]] = _nothing_runs,
+        schedules: Schedules | None = None,
     ) -> None:
         """`saved` is called with each stored change, inside of its transaction; `changed` after it. `cancel` cancels
         what runs of a workflow."""
         self._cancel = cancel
         self._changed = changed
-        self._saved = saved
+        self._also = saved
+        self._schedules = schedules or Schedules(writer, reader, clock)
         self._writer = writer
         self._reader = reader
         self._clock = clock
@@ -71,6 +76,11 @@ class Workflows:
         result = await self._writer.run(fn)
         self._changed()
         return result
+
+    def _saved(self, connection: sa.Connection, row: WorkflowRow) -> None:
+        """What follows a stored change, inside of its transaction."""
+        self._also(connection, row)
+        self._schedules.follow(connection, row)
 
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
@@ -206,6 +216,7 @@ class Workflows:
         )
         store.update(connection, row.id, **column_changes(row, changed))
         self._saved(connection, changed)
+        warnings = (*warnings, *self._schedules.lacking(connection, changed))
         return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:
@@ -246,9 +257,10 @@ class Workflows:
         """Make the project's workflow of this name be what the document says: created, updated or left alone.
 
         The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
-        `enable`. Raises Conflict when several workflows have the name.
+        `enable`. Where the document has `schedules`, the workflow's are made to be those. Raises Conflict when several
+        workflows have the name.
         """
-        workflow = await self.parse(project_id, document)
+        workflow, entries = await self._parse_file(project_id, document)
         if not workflow.name:
             raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
 
@@ -265,6 +277,8 @@ class Workflows:
                 if same
                 else self._create(connection, project_id, workflow, by)
             )
+            if entries is not None:
+                saved = self._put_schedules(connection, saved, entries)
             if enable:
                 # What is stored now is what was parsed above, whether or not this changed it.
                 row = store.get(connection, project_id, saved.row.id, lock=True)
@@ -274,9 +288,14 @@ class Workflows:
 
         return await self._write(put)
 
+    def _put_schedules(self, connection: sa.Connection, saved: Saved, entries: tuple[Entry, ...]) -> Saved:
+        changed, warnings = self._schedules.put(connection, saved.row, entries)
+        change: Change = "updated" if changed and saved.change == "unchanged" else saved.change
+        return dataclasses.replace(saved, change=change, warnings=(*saved.warnings, *warnings))
+
     async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
-        """What saving a document would warn of, without storing it."""
-        workflow = await self.parse(project_id, document)
+        """What applying a document would warn of, without storing it."""
+        workflow, _ = await self._parse_file(project_id, document)
         return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
 
     async def page(
@@ -308,6 +327,15 @@ class Workflows:
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
+
+    async def _parse_file(self, project_id: str, document: JsonValue) -> tuple[Workflow, tuple[Entry, ...] | None]:
+        """The workflow that a file describes and its schedules, None where it says nothing about them."""
+        definition, given = split(document)
+        workflow = await self.parse(project_id, definition)
+        if given is None:
+            return workflow, None
+        of_loop = workflow.origin_product == "loops"
+        return workflow, await off_loop(lambda: read_entries(given, of_loop=of_loop))
 
     async def parse(self, project_id: str, document: JsonValue) -> Workflow:
         """What a document would be in this project. Stores nothing."""

@@ -122,7 +122,16 @@ class EmailNotifier:
 
     def _mail(self, outgoing: Outgoing, target: EmailTarget) -> Mail | Refused:
         try:
-            mail = compose(outgoing.message, outgoing.id, outgoing.created_at, self._sent_by(target), target.to)
+            mail = compose(
+                outgoing.message,
+                outgoing.id,
+                outgoing.created_at,
+                self._sent_by(target),
+                target.to,
+                cc=target.cc,
+                bcc=target.bcc,
+                reply_to=target.reply_to,
+            )
         except ValueError as error:
             return Refused("address", str(error), "give the address as ada@example.org")
         return mail if mail.recipients else Refused("address", "the mail has no recipient", "give it one")

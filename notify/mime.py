@@ -35,20 +35,35 @@ class Mail:
     content: bytes
 
 
-def compose(message: Message, outbox_id: str, created_at: datetime, sender: Address, to: Sequence[Address]) -> Mail:
-    """The email. Its Message-ID and Date depend on the outbox alone: sent twice, it is the same email."""
+def compose(
+    message: Message,
+    outbox_id: str,
+    created_at: datetime,
+    sender: Address,
+    to: Sequence[Address],
+    *,
+    cc: Sequence[Address] = (),
+    bcc: Sequence[Address] = (),
+    reply_to: Sequence[Address] = (),
+) -> Mail:
+    """The email; nothing in it names those in `bcc`. Its Message-ID and Date depend on the outbox alone: sent twice, it
+    is the same email."""
     domain = wire_address(sender.email).rpartition("@")[2]
     message_id = f"<loops.{outbox_id}@{domain}>"
     headers = [
         ("From", _mailbox(sender, "From")),
-        ("To", ",\r\n ".join(_mailbox(one, "To") for one in to)),
+        *(
+            (name, ",\r\n ".join(_mailbox(one, name) for one in those))
+            for name, those in (("To", to), ("Cc", cc), ("Reply-To", reply_to))
+            if those
+        ),
         ("Subject", _text_header(message.subject, "Subject")),
         ("Date", format_datetime(created_at)),
         ("Message-ID", message_id),
         ("Auto-Submitted", "auto-generated"),
     ]
     head = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("ascii")
-    recipients = tuple(dict.fromkeys(wire_address(one.email) for one in to))
+    recipients = tuple(dict.fromkeys(wire_address(one.email) for one in (*to, *cc, *bcc)))
     return Mail(wire_address(sender.email), recipients, message_id, head + _body(message))
 
 

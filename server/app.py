@@ -8,7 +8,6 @@
 """
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable, Coroutine, Mapping
@@ -35,7 +34,7 @@ from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
-from loops.runs.interpreter import Interpreter, Observer
+from loops.runs.interpreter import Interpreter
 from loops.runs.lease import Leaseholder, SingleProcessLock
 from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
@@ -45,6 +44,7 @@ from loops.runs.steps import Outside, make_steps
 from loops.runs.stopping import stops
 from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
+from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
@@ -55,19 +55,21 @@ from loops.workflows import Workflows
 from notify.message import Notifiers
 from notify.posting import make_outbox
 from server.github import GitHubParts
-from server.housekeeping import first_token, measure, retain
+from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app, make_health_app
 from triggers.definitions import Definitions
-from triggers.dispatch import BatchOutcome, Dispatcher
+from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.schedule.claim import Occurrences
+from triggers.schedule.clock import ScheduleClock
 from triggers.slack.patience import Timing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
@@ -136,7 +138,7 @@ class Service:
         self._start_dispatch()
         self._start_slack()
         await self._listen()
-        self._start_redelivery()
+        self._start_scheduling()
         settle_collector()
         log.info("ready", extra={"role": self.role, "listens": self.address, "url": self.url})
 
@@ -203,8 +205,10 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
-            observe=self._observe_batch,
+            observe=self.metrics.dispatched,
         )
+        self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
+        schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
             settings=settings,
             reader=reader,
@@ -213,6 +217,7 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
+            repositories=self._github.repositories(reader),
             slack=SlackWorkspaces(book),
             intake=Intake(
                 self._writer,
@@ -223,7 +228,8 @@ class Service:
             ),
             sources=sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, self.dispatcher.wake, webhooks.keep, runs.cancel_all),
+            workflows=Workflows(self._writer, reader, clock, self._changed, webhooks.keep, runs.cancel_all, schedules),
+            schedules=schedules,
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, begin),
             replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
@@ -236,6 +242,11 @@ class Service:
             public_url=lambda: self.url,
         )
 
+    def _changed(self) -> None:
+        """Definitions were changed in this process."""
+        self.dispatcher.wake()
+        self._ticking.wake()
+
     def _run_page(self, run_id: str) -> str:
         return f"{self.url}/runs/{run_id}"
 
@@ -243,7 +254,9 @@ class Service:
         clock = self._wiring.clock
         settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
         steps = self._wiring.steps(self._steps)
-        return Interpreter(self._writer, self._engine, clock, steps, self._programs.load, settling, self._observer())
+        return Interpreter(
+            self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
+        )
 
     def _worker(self) -> TaskWorker:
         settings = self.settings
@@ -305,8 +318,9 @@ class Service:
             sessions = SlackSessions(one.book, one.box, one.writer, one.clock, one.intake, source, self._wiring.slack)
             self._spawn("slack", sessions.forever())
 
-    def _start_redelivery(self) -> None:
+    def _start_scheduling(self) -> None:
         if self.role in _SCHEDULES:
+            self._spawn("schedules", self._ticking.forever())
             redelivery = self._github.redelivery(self.services.reader, lambda: self.url)
             self._spawn("redelivery", redelivery.forever())
 
@@ -327,29 +341,10 @@ class Service:
         self.failed = True
         self.stopping.set()
 
-    def _observe_batch(self, outcome: BatchOutcome, seconds: float) -> None:
-        self.metrics.dispatch_seconds.observe(seconds)
-        for stage, count in outcome.stages.items():
-            self.metrics.verdicts.labels(stage).inc(count)
-
-    def _observer(self) -> Observer:
-        def step_done(kind: str, status: str, seconds: float) -> None:
-            self.metrics.steps.labels(kind, status).inc()
-            self.metrics.step_seconds.observe(seconds)
-
-        return Observer(step_done=step_done, run_over=lambda status: self.metrics.runs.labels(status).inc())
-
     async def stop(self) -> None:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
-
-
-def settle_collector() -> None:
-    """What is alive now stays so: the garbage collector need not walk it at every full pass."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _models(settings: Settings) -> Models:

@@ -37,6 +37,7 @@ PURE = (
     "loops/runs/alerts.py",
     "loops/runs/state.py",
     "loops/runs/variables.py",
+    "loops/schedules/*.py",
     "loops/tasks/prompt.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
@@ -92,7 +93,7 @@ BANNED_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "info
 BANNED_NAMES = {"data", "do", "handle", "process"}
 BANNED_VERBS = {"do", "process"}
 AFTER_A_THING = {"group", "id", "ids", "lock"}
-NAMES_OF_LIBRARIES = {"process_bind_param", "process_literal_param", "process_result_value"}
+NAMES_OF_LIBRARIES = {"match_info", "process_bind_param", "process_literal_param", "process_result_value"}
 LONGEST_MODULE = 400
 
 

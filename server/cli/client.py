@@ -80,6 +80,9 @@ class Client:
     def patch(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return self._call("PATCH", self._path(path, {}), body)
 
+    def put(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        return self._call("PUT", self._path(path, {}), body)
+
     def delete(self, *path: str, **query: object) -> Any:  # noqa: ANN401 - JSON
         return self._call("DELETE", self._path(path, query), None)
 

@@ -138,13 +138,11 @@ def text_of(file: str) -> str:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    from loops.definition import parse_workflow
-
     faults: list[Fault] = []
     warnings: list[Fault] = []
     for name, document in read_documents_of(args.files):
         try:
-            warnings += _with_place(name, parse_workflow(document).warnings)
+            warnings += _with_place(name, _read_whole(document))
         except DefinitionError as error:
             faults += _with_place(name, error.faults)
     for warning in warnings:
@@ -154,6 +152,19 @@ def _validate(args: argparse.Namespace) -> int:
     told = {"valid": not faults, "faults": _plain(faults), "warnings": _plain(warnings)}
     show(args, told, lambda: say(f"{len(faults)} faults, {len(warnings)} warnings" if faults or warnings else "valid"))
     return 1 if faults else 0
+
+
+def _read_whole(document: dict[str, Any]) -> list[Fault]:
+    """What a file is warned of, its schedules included. Raises DefinitionError."""
+    from loops.definition import parse_workflow
+    from loops.schedules.file import read_entries, split
+
+    definition, given = split(document)
+    workflow = parse_workflow(definition)
+    if given is None:
+        return list(workflow.warnings)
+    entries = read_entries(given, of_loop=workflow.origin_product == "loops")
+    return [*workflow.warnings, *(warning for entry in entries for warning in entry.warnings)]
 
 
 def _plain(faults: Iterable[Fault]) -> list[dict[str, str]]:
@@ -185,10 +196,13 @@ def _all(client: "Client") -> Iterable[dict[str, Any]]:
 
 
 def _document(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """A workflow as a file holds it: without what belongs to the server."""
+    """A workflow as a file holds it: without what belongs to the server, and with its schedules where it has some."""
     from loops.definition.plain import SERVER_KEYS
+    from loops.schedules.file import SCHEDULES, as_entry
 
-    return {key: value for key, value in shown.items() if key not in SERVER_KEYS}
+    kept = {key: value for key, value in shown.items() if key not in SERVER_KEYS}
+    entries = [as_entry(one) for one in shown.get(SCHEDULES, ())]
+    return {**kept, SCHEDULES: entries} if entries else kept
 
 
 def _list(args: argparse.Namespace) -> int:

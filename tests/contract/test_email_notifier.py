@@ -238,6 +238,23 @@ async def test_nothing_written_into_headers_makes_another_one(tmp_path):
     assert double.envelopes[0].rcpt_tos == ["ada@example.org"]
 
 
+async def test_copies_arrive_and_unseen_ones_are_named_in_no_header(tmp_path):
+    target = EmailTarget(1, (ADA,), None, (BOB,), (Address("cy@example.org", "Cy"),), (Address("desk@example.org"),))
+    message = Message(target, "k", "text", subject="News")
+    async with smtp(tmp_path, refuses={"bob@example.org": "550 no such user"}) as (double, tls):
+        outcome = await notifier(double, tls).send(Outgoing("0a1b", message, datetime(2026, 7, 6, tzinfo=UTC)))
+    assert isinstance(outcome, Sent)
+    assert outcome.missed == ("bob@example.org: 550 no such user",)
+    assert double.envelopes[0].rcpt_tos == ["ada@example.org", "cy@example.org"]
+    (mail,) = double.mails
+    assert (mail["To"], mail["Cc"], mail["Reply-To"]) == (
+        "Ada <ada@example.org>",
+        "bob@example.org",
+        "desk@example.org",
+    )
+    assert b"cy@example.org" not in double.raw()
+
+
 async def test_a_message_may_name_its_own_sender(tmp_path):
     _outcome, double = await sent_through(tmp_path, outgoing(sender=Address("ci@example.com", "CI")))
     assert double.mails[0]["From"] == "CI <ci@example.com>"

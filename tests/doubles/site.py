@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
+from loops.connections.github import GitHubClients
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import Mask, SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
@@ -22,6 +24,7 @@ from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
 from loops.runs.steps import Outside, make_steps
 from loops.runs.testing import StepTester
+from loops.scheduling import Schedules
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
 from loops.store.database import DEFAULT_PROJECT, Database, open_database
@@ -321,6 +324,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
     webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    schedules = Schedules(database.writer, database.reader, clock)
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
@@ -332,11 +336,15 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
+        repositories=GitHubRepositories(database.reader, GitHubClients(box)),
         slack=SlackWorkspaces(book),
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
-        workflows=Workflows(database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all),
+        workflows=Workflows(
+            database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all, schedules=schedules
+        ),
+        schedules=schedules,
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
