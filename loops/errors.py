@@ -29,11 +29,13 @@ from typing import ClassVar, Self
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where (`path`, dotted with [index]), what, and what mends it."""
+    """One thing that is wrong: where (`path`, dotted with [index]), what, and what mends it. `code` is stable, for what
+    lint knows by one."""
 
     path: str
     message: str
     hint: str = ""
+    code: str = ""
 
     def __str__(self) -> str:
         place = f"{self.path}: " if self.path else ""

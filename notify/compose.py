@@ -76,8 +76,7 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         reply_to=_addresses(mail.get("replyTo"), "replyTo"),
     )
     html = _with_preheader(html, _text(mail.get("preheader"))) if html.strip() else ""
-    subject = _line(mail.get("subject"))
-    return Message(target, key, text, "plain", html=html, subject=subject)
+    return Message(target, key, text, "plain", html=html, subject=_line(mail.get("subject")))
 
 
 def page_message(inputs: Mapping[str, JsonValue], key: str) -> Message:

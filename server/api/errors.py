@@ -61,8 +61,11 @@ def _refusal(request: web.Request, error: LoopsError) -> web.Response:
 
 
 def faults_shown(faults: tuple[Fault, ...]) -> list[dict[str, str]]:
-    """Faults or warnings of a definition."""
-    return [{"path": fault.path, "message": fault.message, "hint": fault.hint} for fault in faults]
+    """Faults or warnings of a definition; those that lint knows have their code."""
+    return [
+        {"path": one.path, "message": one.message, "hint": one.hint, **({"code": one.code} if one.code else {})}
+        for one in faults
+    ]
 
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:

@@ -39,6 +39,7 @@ from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.auth import Role, new_token
+from server.checks.outside import ChannelLook
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app
@@ -323,7 +324,7 @@ async def open_site(
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
-    webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    webhooks, programs, slack = Webhooks(box, clock), ProgramLoader(), SlackWorkspaces(book)
     schedules = Schedules(database.writer, database.reader, clock)
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
@@ -337,12 +338,18 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         box=box,
         book=book,
         repositories=GitHubRepositories(database.reader, GitHubClients(box)),
-        slack=SlackWorkspaces(book),
+        slack=slack,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
         workflows=Workflows(
-            database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all, schedules=schedules
+            database.writer,
+            database.reader,
+            clock,
+            saved=webhooks.keep,
+            cancel=runs.cancel_all,
+            schedules=schedules,
+            outside=ChannelLook(slack),
         ),
         schedules=schedules,
         webhooks=webhooks,

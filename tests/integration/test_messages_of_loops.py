@@ -11,6 +11,7 @@ import pytest
 
 from loops.runs.alerting import Alerting, RunEnd
 from loops.store import alerts as store
+from loops.store import outbox
 from loops.store.database import DEFAULT_PROJECT
 from loops.store.ids import new_id
 from notify.message import Message
@@ -148,3 +149,12 @@ async def test_a_place_that_nothing_could_be_told_at_is_refused(ada, body: dict[
     status, told = await ada.call("PUT", "alerts", body)
     assert (status, told["error"].get("path", "")) == (400, path)
     assert told["error"]["hint"]
+
+
+async def test_a_notice_has_a_page_that_leads_to_its_run(site: Site) -> None:
+    run_id = await failed(site, "Triage")
+    await site.sign_in()
+    (row,) = await site.services.reader.read(lambda connection: outbox.listed(connection, DEFAULT_PROJECT))
+    page = (await site.get(f"/outbox/{row.id}")).text
+    assert f'<a href="/runs/{run_id}">a run of <bdi>Triage</bdi></a>, a notice of how it goes' in page
+    assert "log: it broke" in page

@@ -101,7 +101,7 @@ def test_the_id_of_a_connection_is_a_number_or_its_text(given, number):
         ("U0123456789", "U0123456789"),
     ],
 )
-def test_a_channel_is_the_id_of_what_a_picker_stores(given, channel):
+def test_sl_32_a_channel_is_the_id_of_what_a_picker_stores(given, channel):
     assert slack(channel=given).target.channel == channel
 
 

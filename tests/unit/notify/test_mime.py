@@ -46,7 +46,7 @@ def read(raw: bytes) -> EmailMessage:
         "=?utf-8?b?!!?=",
     ],
 )
-def test_nothing_written_into_a_subject_makes_another_header(subject: str):
+def test_em_01_nothing_written_into_a_subject_makes_another_header(subject: str):
     for mail in (read(content(subject=subject)), read(content(Address("a@b.org", subject))), read(
         content(to=(Address("a@b.org", subject),))
     )):  # fmt: skip
@@ -60,7 +60,7 @@ def test_nothing_written_into_a_subject_makes_another_header(subject: str):
 @pytest.mark.parametrize(
     "subject", ['Отчёт 🎉 " , é', "plain", "a" * 300, "é" * 300, "two  spaces é  here", "", "a, b; c"]
 )
-def test_a_subject_decodes_to_what_was_written(subject: str):
+def test_em_03_a_subject_decodes_to_what_was_written(subject: str):
     assert read(content(subject=subject))["Subject"] == subject
 
 
@@ -88,21 +88,21 @@ def test_a_name_decodes_to_what_was_written(name: str):
     ]  # fmt: skip
 
 
-def test_the_same_message_is_the_same_mail_whenever_it_is_made():
+def test_em_08_the_same_message_is_the_same_mail_whenever_it_is_made():
     mail = read(content())
     assert mail["Message-ID"] == "<loops.0a1b@example.org>"
     assert mail["Date"].datetime == NOW
     assert content() == content()
 
 
-def test_an_empty_html_is_plain_text_alone():
+def test_em_07_an_empty_html_is_plain_text_alone():
     mail = read(content(text="only text", html=""))
     assert mail.get_content_type() == "text/plain"
     assert not mail.is_multipart()
     assert mail.get_content() == "only text\r\n"
 
 
-def test_text_and_html_are_alternatives():
+def test_em_07_text_and_html_are_alternatives():
     mail = read(content(text="plain", html="<p>rich</p>"))
     assert mail.get_content_type() == "multipart/alternative"
     assert [part.get_content_type() for part in mail.iter_parts()] == ["text/plain", "text/html"]
