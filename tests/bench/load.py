@@ -11,15 +11,32 @@ from tests.bench.payloads import Template, quiet_mix, wanted
 
 @dataclass
 class Tally:
-    """What a round came to: answers by status, and latencies in seconds."""
+    """What a round came to: answers by status, and latencies in seconds; `processor` is what the server used of it."""
 
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
     latencies: list[float] = field(default_factory=list)
+    processor: float = 0.0
 
     @property
     def rate(self) -> float:
-        return sum(count for status, count in self.statuses.items() if status < 300) / self.seconds
+        return self._taken / self.seconds
+
+    @property
+    def each(self) -> float:
+        """Microseconds of a processor for each delivery that was taken."""
+        return 1e6 * self.processor / max(1, self._taken)
+
+    def with_another(self, other: "Tally") -> "Tally":
+        """Both as one."""
+        statuses = {status: self.statuses.get(status, 0) + other.statuses.get(status, 0)
+                    for status in {*self.statuses, *other.statuses}}  # fmt: skip
+        latencies, seconds = self.latencies + other.latencies, self.seconds + other.seconds
+        return Tally(seconds, statuses, latencies, self.processor + other.processor)
+
+    @property
+    def _taken(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status < 300)
 
     def percentile(self, share: float) -> float:
         ordered = sorted(self.latencies)
