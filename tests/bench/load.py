@@ -63,7 +63,9 @@ class Mix:
         return self._quiet[self._count % len(self._quiet)]
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
+    """One request at a time. Whoever is not answered gets the status 599."""
+
     def __init__(self) -> None:
         self._buffer = b""
         self.transport: asyncio.Transport | None = None
@@ -92,6 +94,7 @@ class _Connection(asyncio.Protocol):
             self.waiter.set_result(status)
 
     async def ask(self, parts: list[bytes]) -> int:
+        """The status of the answer."""
         self.waiter = asyncio.get_running_loop().create_future()
         if self.transport is None or self.transport.is_closing():
             return 599
@@ -99,8 +102,9 @@ class _Connection(asyncio.Protocol):
         return await self.waiter
 
 
-async def _connect(port: int) -> _Connection:
-    _, connection = await asyncio.get_running_loop().create_connection(_Connection, "127.0.0.1", port)
+async def connect(port: int) -> Connection:
+    """A new connection to this machine. Raises OSError."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
 
 
@@ -111,13 +115,13 @@ async def closed_loop(port: int, make: Callable[[], list[bytes]], seconds: float
     until = begun + seconds
 
     async def work() -> None:
-        connection = await _connect(port)
+        connection = await connect(port)
         while (at := time.perf_counter()) < until:
             status = await connection.ask(make())
             tally.statuses[status] = tally.statuses.get(status, 0) + 1
             tally.latencies.append(time.perf_counter() - at)
             if status == 599:
-                connection = await _connect(port)
+                connection = await connect(port)
         if connection.transport is not None:
             connection.transport.close()
 
@@ -134,7 +138,7 @@ async def offered(
     due: asyncio.Queue[float | None] = asyncio.Queue()
 
     async def work() -> None:
-        connection = await _connect(port)
+        connection = await connect(port)
         while (at := await due.get()) is not None:
             status = await connection.ask(make())
             tally.statuses[status] = tally.statuses.get(status, 0) + 1

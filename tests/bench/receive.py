@@ -154,7 +154,8 @@ def show(rounds: list[dict[str, Tally]]) -> dict[str, float]:
         print("no round was kept: the machine moved in every one; nothing can be said of the ratios")
         return ratios
     print(
-        f"\n{'':<10}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'of bare':>9}   spread of the ratio{'cpu µs':>9}{'of bare':>9}"
+        f"\n{'':<10}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'of bare':>9}   {'spread of the ratio':<19}"
+        f"{'cpu µs':>9}{'of bare':>9}"
     )
     for name in rounds[0]:
         shares = [one[name].rate / one["bare"].rate for one in rounds]
@@ -166,7 +167,7 @@ def show(rounds: list[dict[str, Tally]]) -> dict[str, float]:
         by_processor = statistics.median(one["bare"].each / (one[name].each or 1.0) for one in rounds)
         print(
             f"{name:<10}{rate:>9.0f}{p50:>9.2f}{p99:>9.2f}{ratios[name]:>9.3f}   {min(shares):.3f} - {max(shares):.3f}"
-            f"      {each:>9.1f}{by_processor:>9.3f}"
+            f"{each:>15.1f}{by_processor:>9.3f}"
         )
         failed = {status: n for one in rounds for status, n in one[name].statuses.items() if status >= 300}
         if failed:
