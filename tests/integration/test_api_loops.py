@@ -130,14 +130,16 @@ async def test_a_status_in_a_document_counts_only_when_it_creates(api: Api) -> N
     assert (changed["change"], changed["status"], changed["version"]) == ("updated", "draft", 2)
 
 
-async def test_what_an_enabled_workflow_cannot_do_yet_is_told_whenever_it_is_enabled(api: Api) -> None:
-    made = await api.post("workflows", workflow("by the clock", SCHEDULED, status="draft"))
-    assert [warning["path"] for warning in made["warnings"]] == ["actions[0].config.type"]
+async def test_what_is_probably_not_meant_is_told_whenever_a_workflow_is_enabled(api: Api) -> None:
+    masked: dict[str, Any] = {"trigger_masking": {"hash": "{person.id}", "ttl": 60}}
+    made = await api.post("workflows", listening("by the person", status="draft", **masked))
+    assert [warning["code"] for warning in made["warnings"]] == ["mask-without-person"]
     for _ in range(2):  # also when it is enabled already
         enabled = await api.post(f"workflows/{made['id']}/enable")
         assert (enabled["status"], enabled["warnings"]) == ("active", made["warnings"])
-    applied = await api.post("workflows/apply", {"document": workflow("by the clock", SCHEDULED), "enable": True})
-    checked = await api.post("workflows/validate", {"document": workflow("by the clock", SCHEDULED)})
+    document = listening("by the person", **masked)
+    applied = await api.post("workflows/apply", {"document": document, "enable": True})
+    checked = await api.post("workflows/validate", {"document": document})
     assert applied["warnings"] == checked["warnings"] == made["warnings"]
     fine = await api.post("workflows", listening("fine", status="draft"))
     assert (await api.post(f"workflows/{fine['id']}/enable"))["warnings"] == []
