@@ -48,6 +48,9 @@ from triggers.webhook.event import SOURCE as WEBHOOK
 log = logging.getLogger("loops.dispatch")
 
 BATCH = 256
+# After which a batch takes no more: on SQLite whoever delivers is answered between two of them.
+BATCH_SECONDS = 0.05
+_AT_ONCE = 8
 RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
 # Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
 PACE_SECONDS = 0.05
@@ -144,14 +147,28 @@ class Dispatcher:
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
         self._rows.clear()
-        taken, outcome.left = store.due(connection, self._clock.now(), BATCH)
+        found, outcome.left = store.due(connection, self._clock.now(), BATCH)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
-        outcome.taken = len(taken)
+        settled: list[Settled] = []
+        failed: set[str | None] = set()  # subjects whose later deliveries have to wait
+        until = time.monotonic() + BATCH_SECONDS
+        for start in range(0, len(found), _AT_ONCE):
+            if start and time.monotonic() > until:
+                outcome.left = True
+                break
+            settled += self._some(connection, found[start : start + _AT_ONCE], failed, outcome)
+        store.settle(connection, settled)
+        self._definitions.names.keep(connection, self._clock)
+        return outcome
+
+    def _some(
+        self, connection: sa.Connection, taken: Sequence[Due], failed: set[str | None], outcome: BatchOutcome
+    ) -> list[Settled]:
+        outcome.taken += len(taken)
         held = {due.id: self._handoff.take(due.id) for due in taken}
         stored = store.bodies(connection, [key for key, value in held.items() if value is None])
         settled: list[Settled] = []
-        failed: set[str | None] = set()  # subjects whose later deliveries have to wait
         for due in taken:
             if due.subject is not None and due.subject in failed:
                 continue
@@ -162,9 +179,7 @@ class Dispatcher:
             failed.add(due.subject)
             if came is not None:
                 self._put_off(connection, due, held[due.id], came, outcome)
-        store.settle(connection, settled)
-        self._definitions.names.keep(connection, self._clock)
-        return outcome
+        return settled
 
     def _settle(
         self,
@@ -176,12 +191,12 @@ class Dispatcher:
     ) -> Settled | Question | None:
         try:
             if held is not None:
-                delivery = _delivery(due, held.headers, held.body)
+                delivery = due.delivery(held.headers, held.body)
                 return self._dispatch(connection, due, delivery, held.parsed, outcome)
             if stored is None:
                 reason = "its body is gone: retention removed it before it was dispatched"
                 return Settled(due.id, "quarantined", reason, 0)
-            delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
+            delivery = due.delivery(json.loads(stored[0]), store.expand(stored[1]))
             return self._dispatch(connection, due, delivery, None, outcome)
         except RowHeld:
             outcome.left = True
@@ -375,18 +390,3 @@ def unverified_reason(writes: Sequence[str]) -> str:
 
 def _own_output(listener: Listener, reason: str) -> Verdict:
     return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)
-
-
-def _delivery(due: Due, headers: Mapping[str, str], body: bytes) -> Delivery:
-    return Delivery(
-        id=due.id,
-        project_id=due.project_id,
-        connection_id=due.connection_id,
-        source=due.source,
-        key=due.key,
-        name=due.name,
-        received_at=due.received_at,
-        headers=headers,
-        body=body,
-        verified=due.verified,
-    )
