@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from loops.changes import (
     ANY_BASE,
     Base,
+    Change,
     Retired,
     Running,
     Saved,
@@ -24,11 +25,15 @@ from loops.changes import (
 from loops.connections.named import connection_warnings
 from loops.definition import Workflow, parse_workflow
 from loops.definition.graph_patch import patched
+from loops.definition.lint import linted
+from loops.definition.lint_subject import NOTHING_KNOWN, Outside
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
 from loops.projects import project_filters
 from loops.runs.control import Stopped
+from loops.schedules.file import Entry, read_entries, split
+from loops.scheduling import Schedules
 from loops.store import run_queries
 from loops.store import workflows as store
 from loops.store.run_queries import UnderWay
@@ -56,12 +61,16 @@ class Workflows:
         changed: Callable[[], None] = lambda: None,
         saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
         cancel: Callable[[str], Awaitable[Stopped]] = _nothing_runs,
+        schedules: Schedules | None = None,
+        outside: Callable[[str, Workflow], Awaitable[Outside]] | None = None,
     ) -> None:
         """`saved` is called with each stored change, inside of its transaction; `changed` after it. `cancel` cancels
-        what runs of a workflow."""
+        what runs of a workflow. `outside` looks at what lint cannot see of a project's workflow."""
         self._cancel = cancel
+        self._outside = outside
         self._changed = changed
-        self._saved = saved
+        self._also = saved
+        self._schedules = schedules or Schedules(writer, reader, clock)
         self._writer = writer
         self._reader = reader
         self._clock = clock
@@ -71,6 +80,11 @@ class Workflows:
         result = await self._writer.run(fn)
         self._changed()
         return result
+
+    def _saved(self, connection: sa.Connection, row: WorkflowRow) -> None:
+        """What follows a stored change, inside of its transaction."""
+        self._also(connection, row)
+        self._schedules.follow(connection, row)
 
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
@@ -206,6 +220,7 @@ class Workflows:
         )
         store.update(connection, row.id, **column_changes(row, changed))
         self._saved(connection, changed)
+        warnings = (*warnings, *self._schedules.lacking(connection, changed))
         return Saved(changed, "unchanged", warnings, enabled=True)
 
     async def disable(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:
@@ -246,9 +261,10 @@ class Workflows:
         """Make the project's workflow of this name be what the document says: created, updated or left alone.
 
         The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
-        `enable`. Raises Conflict when several workflows have the name.
+        `enable`. Where the document has `schedules`, the workflow's are made to be those. Raises Conflict when several
+        workflows have the name.
         """
-        workflow = await self.parse(project_id, document)
+        workflow, entries = await self._parse_file(project_id, document)
         if not workflow.name:
             raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
 
@@ -265,6 +281,8 @@ class Workflows:
                 if same
                 else self._create(connection, project_id, workflow, by)
             )
+            if entries is not None:
+                saved = self._put_schedules(connection, saved, entries)
             if enable:
                 # What is stored now is what was parsed above, whether or not this changed it.
                 row = store.get(connection, project_id, saved.row.id, lock=True)
@@ -274,9 +292,14 @@ class Workflows:
 
         return await self._write(put)
 
+    def _put_schedules(self, connection: sa.Connection, saved: Saved, entries: tuple[Entry, ...]) -> Saved:
+        changed, warnings = self._schedules.put(connection, saved.row, entries)
+        change: Change = "updated" if changed and saved.change == "unchanged" else saved.change
+        return dataclasses.replace(saved, change=change, warnings=(*saved.warnings, *warnings))
+
     async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
-        """What saving a document would warn of, without storing it."""
-        workflow = await self.parse(project_id, document)
+        """What applying a document would warn of, without storing it."""
+        workflow, _ = await self._parse_file(project_id, document)
         return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
 
     async def page(
@@ -309,11 +332,22 @@ class Workflows:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
 
+    async def _parse_file(self, project_id: str, document: JsonValue) -> tuple[Workflow, tuple[Entry, ...] | None]:
+        """The workflow that a file describes and its schedules, None where it says nothing about them."""
+        definition, given = split(document)
+        workflow = await self.parse(project_id, definition)
+        if given is None:
+            return workflow, None
+        of_loop = workflow.origin_product == "loops"
+        return workflow, await off_loop(lambda: read_entries(given, of_loop=of_loop))
+
     async def parse(self, project_id: str, document: JsonValue) -> Workflow:
         """What a document would be in this project. Stores nothing."""
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
-        return await off_loop(lambda: parse_workflow(document, project))
+        workflow = await off_loop(lambda: parse_workflow(document, project))
+        outside = NOTHING_KNOWN if self._outside is None else await self._outside(project_id, workflow)
+        return await off_loop(lambda: linted(workflow, outside))
 
 
 def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:

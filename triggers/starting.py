@@ -7,16 +7,19 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.event import Event, Person
+from loops.event import Event, Person, event_json
 from loops.filters import ProjectFilters
-from loops.packed import unpack
+from loops.packed import pack, unpack
 from loops.ports import Engine
 from loops.runs.state import RunState
+from loops.store import deliveries as deliveries_store
 from loops.store import runs as runs_store
+from loops.store.deliveries import EventRow
 from loops.store.runs import NewRun
 from loops.store.workflows import WorkflowRow
 from triggers.definitions import ReadRevision
 from triggers.dispatch import run_id
+from triggers.verdict import Verdict
 
 Begin: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], RunState]
 Writes: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], tuple[str, ...]]
@@ -51,6 +54,21 @@ def start_run(connection: sa.Connection, engine: Engine, start: Start, now: date
     if runs_store.insert(connection, run, now):
         engine.enqueue(connection, run.id, 0)
     return run.id
+
+
+def put_undelivered(connection: sa.Connection, project_id: str, event: Event, verdict: Verdict, now: datetime) -> None:
+    """Store an event that came in no delivery, with what was decided of it."""
+    row = EventRow(
+        project_id=project_id,
+        source=event.source,
+        uuid=event.uuid,
+        delivery_id="",
+        position=0,
+        name=event.name,
+        verdicts=[verdict.as_json()],
+        body=pack(event_json(event)),
+    )
+    deliveries_store.put_event(connection, row, now)
 
 
 def event_of(stored: bytes) -> Event:

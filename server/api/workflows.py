@@ -3,15 +3,20 @@
 from collections.abc import Mapping
 from typing import cast, get_args
 
+import sqlalchemy as sa
 from aiohttp import web
 
 from loops.changes import Base, Retired, Running, Saved, shown
 from loops.definition.workflow import Status
 from loops.errors import DefinitionError, RequestError
 from loops.event import JsonValue
+from loops.store import schedules as schedules_store
+from loops.store import workflows as store
+from loops.store.schedules import ScheduleRow
+from loops.store.workflows import WorkflowRow
 from server.api.call import Call, answer, instant, instant_after, instant_key, listed
 from server.api.errors import faults_shown
-from server.api.items import workflow_item
+from server.api.items import schedule_item, workflow_item
 
 _STATUSES = get_args(Status)
 _RUNNING = get_args(Running)
@@ -42,9 +47,14 @@ async def create(call: Call) -> web.Response:
 
 
 async def read(call: Call) -> web.Response:
-    """One workflow with its graph."""
-    row = await call.services.workflows.get(call.project, call.piece("id"))
-    return answer(shown(row))
+    """One workflow with its graph and its schedules."""
+    workflow = call.piece("id")
+
+    def look(connection: sa.Connection) -> tuple[WorkflowRow, list[ScheduleRow]]:
+        return store.get(connection, call.project, workflow), schedules_store.of_workflow(connection, workflow)
+
+    row, found = await call.services.reader.read(look)
+    return answer({**shown(row), "schedules": [schedule_item(one, row) for one in found]})
 
 
 async def replace(call: Call) -> web.Response:
@@ -120,7 +130,7 @@ def _retired(retired: Retired) -> web.Response:
 
 
 async def apply(call: Call) -> web.Response:
-    """Make the workflow of the document's name be what the document says."""
+    """Make the workflow of the document's name be what the document says; also its schedules, where it has that key."""
     body = await call.document("document", "enable")
     enable_too = body.get("enable", False)
     if not isinstance(enable_too, bool):

@@ -10,8 +10,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event, JsonValue, Person
+from loops.storable import key_text, storable_text
 from triggers.source import Topic
-from triggers.storable import key_text, storable_text
 
 SOURCE = "posthog"
 MOST_EVENTS = 5000

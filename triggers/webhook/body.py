@@ -7,8 +7,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
+from loops.storable import storable, storable_text
 from triggers.json_body import check_nesting, tolerant, too_nested
-from triggers.storable import storable, storable_text
 
 _ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 _FORM = "application/x-www-form-urlencoded"

@@ -1,14 +1,18 @@
 import json
+from datetime import date
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.storable import MOST_KEY_BYTES, key_text, storable, storable_text
+from loops.storable import MOST_KEY_BYTES, key_text, storable, storable_text
 
 any_text = st.text(st.characters(exclude_categories=()))
 any_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | any_text,
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
+    max_leaves=12,
 )
 
 
@@ -20,17 +24,31 @@ def test_each_character_that_cannot_be_stored_is_replaced_and_no_other(text: str
 
 
 @given(any_json)
-def test_every_text_in_a_value_is_storable_keys_too(value: object) -> None:
-    made = storable(value)  # type: ignore[arg-type]
-    text = json.dumps(made, ensure_ascii=False)
+def test_whatever_is_stored_is_valid_json_in_utf_8_without_nul(value: object) -> None:
+    made = storable(value)
+    text = json.dumps(made, ensure_ascii=False, allow_nan=False)
     text.encode()
     assert "\\u0000" not in text.replace("\\\\", "")
     assert storable(made) == made
 
 
-def test_what_is_storable_already_stays_as_it_is() -> None:
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ({"k\x00": ["\ud83d", {"x": "ok \U0001f600"}]}, {"k\ufffd": ["\ufffd", {"x": "ok \U0001f600"}]}),
+        ([float("nan"), float("inf"), float("-inf"), 1.5, True], [None, None, None, 1.5, True]),
+        ({"at": date(2026, 11, 30), "of\0": ("a", 1)}, {"at": "2026-11-30", "of\ufffd": ["a", 1]}),
+        ({"literal": "\\u0000 as text"}, {"literal": "\\u0000 as text"}),
+        (None, None),
+    ],
+)
+def test_a_value_is_made_of_what_every_database_stores(value: Any, stored: Any) -> None:
+    assert storable(value) == stored
+
+
+def test_what_is_storable_already_is_not_copied() -> None:
     value = {"a": ["é 🎉", 1, None, True, {"b": 1.5}]}
-    assert storable(value) == value  # type: ignore[arg-type]
+    assert storable(value) is value
 
 
 @given(any_text | st.text("aé🎉", min_size=200, max_size=400), st.integers(0, 30))
