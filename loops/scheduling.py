@@ -303,8 +303,10 @@ def _tell_skipped(
     """What the schedule would have fired while it rested."""
     if before.idle_since is None or after.fault:
         return
-    for due_at in timetable(timing_of(after)).latest(before.idle_since, now, MOST_TOLD):
-        store.decide(connection, OccurrenceRow(after.id, due_at, "skipped", reason, None, now))
+    skipped = timetable(timing_of(after)).latest(before.idle_since, now, MOST_TOLD)
+    if skipped:
+        rows = [OccurrenceRow(after.id, due_at, "skipped", reason, None, now) for due_at in skipped]
+        store.decide(connection, rows)
 
 
 def _store(connection: sa.Connection, before: ScheduleRow, after: ScheduleRow) -> ScheduleRow:

@@ -62,9 +62,10 @@ def run_id(event: Event, project_id: str, workflow_id: str, replay: int = 0) -> 
 
 @dataclass(slots=True)
 class BatchOutcome:
-    """What a batch came to."""
+    """What a batch came to; `left` where the next may find something at once."""
 
     taken: int = 0
+    left: bool = False
     runs: int = 0
     quarantined: int = 0
     stages: dict[str, int] = field(default_factory=dict)
@@ -115,10 +116,10 @@ class Dispatcher:
                 log.warning("dispatch waits for the database: %s", error.message)
                 await asyncio.sleep(IDLE_SECONDS / 2)
                 continue
-            if outcome.taken == 0:
-                await self._idle()
-            elif outcome.taken < BATCH:
+            if outcome.taken < BATCH:
                 await asyncio.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
+            if not outcome.left:
+                await self._idle()
 
     async def _idle(self) -> None:
         # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
@@ -140,7 +141,7 @@ class Dispatcher:
 
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        taken = store.due(connection, self._clock.now(), BATCH)
+        taken, outcome.left = store.due(connection, self._clock.now(), BATCH)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
         outcome.taken = len(taken)
@@ -167,9 +168,11 @@ class Dispatcher:
         try:
             return self._dispatch(connection, read, outcome)
         except RowHeld:
+            outcome.left = True
             return None  # no fault of its own: it stays accepted, and the next batch takes it again
         except Exception as error:
             if is_deadlock(error):
+                outcome.left = True
                 return None  # likewise: it has let go of what it held, and the other batch goes on
             if is_outage(error):
                 raise  # the database itself: the whole batch is tried again

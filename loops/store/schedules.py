@@ -1,6 +1,6 @@
 """Schedules and their occurrences, as SQL over a connection inside the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -47,6 +47,7 @@ class OccurrenceRow:
     decided_at: datetime
 
 
+_AT_ONCE = 500  # a database takes so many values in a statement, and not many more
 _COLUMNS = [schedules.c[name] for name in ScheduleRow.__dataclass_fields__]
 _WORKFLOW = [workflows.c[name] for name in WorkflowRow.__dataclass_fields__]
 _OCCURRENCE = [occurrences.c[name] for name in OccurrenceRow.__dataclass_fields__]
@@ -145,10 +146,29 @@ def _pairs(connection: sa.Connection, query: "sa.Select[Any]") -> list[tuple[Sch
     return [(ScheduleRow(*row[:count]), WorkflowRow(*row[count:])) for row in connection.execute(query)]
 
 
-def decide(connection: sa.Connection, row: OccurrenceRow) -> bool:
-    """Store what becomes of an occurrence; False where that was decided before."""
-    values = {name: getattr(row, name) for name in OccurrenceRow.__dataclass_fields__}
-    return connection.execute(insert_once(connection, occurrences), values).rowcount > 0
+def move(connection: sa.Connection, moves: Sequence[Mapping[str, Any]]) -> None:
+    """Say when schedules are due next: `schedule`, `due`, `status` and `idle` (see the table) of each."""
+    statement = schedules.update().where(schedules.c.id == sa.bindparam("schedule"))
+    named = {"next_due": "due", "status": "status", "idle_since": "idle"}
+    values = {column: sa.bindparam(name, type_=schedules.c[column].type) for column, name in named.items()}
+    connection.execute(statement.values(values), list(moves))
+
+
+def decide(connection: sa.Connection, rows: Sequence[OccurrenceRow]) -> None:
+    """Store what becomes of occurrences that nobody decided before."""
+    names = OccurrenceRow.__dataclass_fields__
+    values = [{name: getattr(row, name) for name in names} for row in rows]
+    connection.execute(insert_once(connection, occurrences), values)
+
+
+def known(connection: sa.Connection, keys: Sequence[tuple[str, datetime]]) -> set[tuple[str, datetime]]:
+    """Which occurrences, by schedule and instant, were decided before."""
+    found: set[tuple[str, datetime]] = set()
+    here = sa.tuple_(occurrences.c.schedule_id, occurrences.c.due_at)
+    for start in range(0, len(keys), _AT_ONCE):
+        query = sa.select(*here.clauses).where(here.in_(keys[start : start + _AT_ONCE]))
+        found.update((row[0], row[1]) for row in connection.execute(query))
+    return found
 
 
 def decided(

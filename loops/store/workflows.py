@@ -33,12 +33,14 @@ class WorkflowRow:
 
 
 _AT_ONCE = 200
+# Read for every batch of deliveries.
+_EPOCH = sa.select(epochs.c.value).where(epochs.c.name == DEFINITIONS)
 _COLUMNS = [workflows.c[name] for name in WorkflowRow.__dataclass_fields__]
 
 
 def definitions_epoch(connection: sa.Connection) -> int:
     """The epoch of the last change of any definition."""
-    value: int = connection.execute(sa.select(epochs.c.value).where(epochs.c.name == DEFINITIONS)).scalar_one()
+    value: int = connection.execute(_EPOCH).scalar_one()
     return value
 
 

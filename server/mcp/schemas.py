@@ -23,6 +23,11 @@ def identity(means: str) -> Schema:
     return text(means, _LONGEST_ID)
 
 
+def number_or_text(means: str) -> Schema:
+    """The id of a connection, as 7 or as "7"."""
+    return {**identity(means), "type": ["string", "integer"]}
+
+
 def whole(means: str, least: int, most: int, usual: int | None = None) -> Schema:
     """A whole number within bounds."""
     schema = {"type": "integer", "minimum": least, "maximum": most, "description": means}

@@ -37,11 +37,11 @@ def named(group: Sequence[tuple[str, int]]) -> str:
 
 
 @contextmanager
-def addresses(server: Any, folder: Callable[[str], Path]) -> Iterator[list[tuple[Path, str]]]:
+def addresses(server: Any, folder: Callable[[str], Path], lanes: int = LANES) -> Iterator[list[tuple[Path, str]]]:
     """A folder and an empty database for each lane, on SQLite and on Postgres."""
     with ExitStack() as opened:
         found = []
-        for _lane in range(LANES):
+        for _lane in range(lanes):
             own = folder("sqlite")
             found.append((own, f"sqlite:///{own / 'loops.db'}"))
             found.append((folder("postgres"), opened.enter_context(new_postgres(server))))

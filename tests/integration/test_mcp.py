@@ -27,6 +27,12 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
+@pytest.fixture(scope="module")
+def module_database_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """SQLite alone: what tools read is read by the API, whose own tests use both."""
+    return f"sqlite:///{tmp_path_factory.mktemp('database') / 'loops.db'}"
+
+
 @pytest.fixture(params=["auto", "legacy"])
 def era(request: pytest.FixtureRequest) -> Era:
     chosen: Era = request.param
@@ -315,7 +321,7 @@ async def test_repositories_are_looked_up_at_github(api: Api) -> None:
         hub.repositories = [f"acme/tool-{number:03}" for number in range(150)] + ["acme/Widgets"]
         for settings in (hub.token_settings(), hub.app_settings()):
             made = await connect(api, **settings)
-            found = await builder.call("integrations-github-repos-retrieve", id=made, search="acme/widgets")
+            found = await builder.call("integrations-github-repos-retrieve", id=int(made), search="acme/widgets")
             assert [(one["full_name"], one["can_push"]) for one in found["items"]] == [("acme/Widgets", True)]
             asked = hub.calls["repositories"]
             first = await builder.call("integrations-github-repos-retrieve", id=made, limit=100)

@@ -14,8 +14,7 @@ from typing import cast
 import sqlalchemy as sa
 
 from loops.definition.stored import stored_entry, stored_variables
-from loops.errors import LoopsError, RequestError, RowHeld
-from loops.event import Event
+from loops.errors import LoopsError, RequestError, RowHeld, StoreBusy
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.state import RunState
 from loops.runs.variables import MOST_BYTES, size_of
@@ -24,13 +23,12 @@ from loops.schedules.timetable import timetable
 from loops.scheduling import is_started_by_schedules, rearm, timing_of
 from loops.storable import storable_text
 from loops.store import schedules as store
-from loops.store.outage import is_outage
-from loops.store.schedules import OccurrenceRow, ScheduleRow
+from loops.store.schedules import ScheduleRow
 from loops.store.workflows import WorkflowRow
-from triggers.dispatch import run_id
 from triggers.schedule.event import to_event
-from triggers.schedule.plan import Due, Outcome, plan
-from triggers.starting import Start, put_undelivered, start_run
+from triggers.schedule.plan import Due, Outcome, Plan, plan
+from triggers.schedule.sheet import Sheet
+from triggers.starting import Start
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.schedule")
@@ -73,17 +71,29 @@ class Occurrences:
         self._engine = engine
         self._clock = clock
         self._observe = observe
+        self._held: list[ScheduleRow] = []  # of one batch
 
     async def claim(self) -> int:
         """Decide all that is due now; how many schedules. Raises StoreBusy, and then what was not decided is still
         due."""
-        total = 0
+        total, limit = 0, BATCH
         while True:
-            claimed = await self._writer.run(self._batch)
+            try:
+                claimed = await self._writer.run(lambda connection: self._batch(connection, limit))  # noqa: B023
+            except StoreBusy:
+                raise
+            except RowHeld:
+                return total  # somebody else is about to decide on the same: the next look finds what is left
+            except Exception as error:
+                # Whatever it is, it is one schedule's alone: the others fire, one by one from here on.
+                log.exception("schedules cannot fire", extra={"schedules": ", ".join(row.id for row in self._held)})
+                if limit == 1:
+                    await self._stop(error)
+                limit = 1
+                continue
+            self._observe(claimed)
             total += claimed.schedules
-            if claimed.schedules:
-                self._observe(claimed)
-            if claimed.schedules < BATCH or not claimed.outcomes:
+            if claimed.schedules < limit:
                 return total
 
     async def seconds_to_next(self) -> float | None:
@@ -104,73 +114,75 @@ class Occurrences:
         while (last := await self._writer.run(arm)) is not None:
             after = last
 
-    def _batch(self, connection: sa.Connection) -> Claimed:
+    async def _stop(self, error: Exception) -> None:
+        """Let the schedule rest that alone made a batch fail. Where there is none, looking itself fails."""
+        if not self._held:
+            raise error
+        row = self._held[0]
+        await self._writer.run(lambda connection: _rest(connection, row, error))
+
+    def _batch(self, connection: sa.Connection, limit: int) -> Claimed:
         claimed, now = Claimed(), self._clock.now()
-        for row, workflow in store.due(connection, now, BATCH):
-            claimed.schedules += 1
-            try:
-                with connection.begin_nested():
-                    decided = self._fire(connection, row, workflow, now)
-            except RowHeld:
-                continue  # no fault of its own: it stays due, and the next look takes it again
-            except Exception as error:
-                if is_outage(error):
-                    raise
-                # Whatever else it is, it is this schedule's alone: the others fire.
-                log.exception("schedule cannot fire", extra={"schedule_id": row.id})
-                rest = None if row.next_due is None else row.next_due - _TICK
-                store.update(connection, row.id, next_due=None, idle_since=rest, fault=_told(error))
+        self._held = []
+        found = store.due(connection, now, limit)
+        self._held = [row for row, _ in found]
+        claimed.schedules = len(found)
+        planned = [(row, workflow, self._planned(connection, row, workflow, now)) for row, workflow in found]
+        keys = [(row.id, due.at) for row, _, one in planned if one is not None for due in one.occurrences]
+        known = store.known(connection, keys)
+        sheet = Sheet(connection, self._engine, now)
+        for row, workflow, one in planned:
+            if one is None:
                 continue
-            for due in decided:
-                claimed.count(due, now)
+            for due in one.occurrences:
+                if (row.id, due.at) not in known:
+                    claimed.count(self._decide(sheet, row, workflow, due, one.zone), now)
+            sheet.move(row, one.next_due, one.status)
+        sheet.store()
         return claimed
 
-    def _fire(self, connection: sa.Connection, row: ScheduleRow, workflow: WorkflowRow, now: datetime) -> list[Due]:
-        """What was decided about each occurrence that is over; the schedule is due at its next one."""
+    def _planned(
+        self, connection: sa.Connection, row: ScheduleRow, workflow: WorkflowRow, now: datetime
+    ) -> "_Planned | None":
+        """What is to be done about a schedule that is due; None of one that cannot be read, which is stopped."""
+        due_at = row.next_due or now
         if not is_started_by_schedules(workflow):
-            store.update(connection, row.id, next_due=None, idle_since=now)
-            return self._decided(connection, row, Due(row.next_due or now, "skipped", _INACTIVE))
-        table = timetable(timing_of(row))
-        planned = plan(table, row.next_due or now, cast("CatchUp", row.catch_up), now)
-        decided: list[Due] = []
-        for due in planned.occurrences:
-            if due.outcome == "missed":
-                decided += self._decided(connection, row, due)
-            else:
-                decided += self._start(connection, row, workflow, due, table.zone)
-        status = "active" if planned.next_due else "completed"
-        store.update(connection, row.id, next_due=planned.next_due, status=status)
-        return decided
-
-    def _start(
-        self, connection: sa.Connection, row: ScheduleRow, workflow: WorkflowRow, due: Due, zone: tzinfo
-    ) -> list[Due]:
-        event = to_event(row.id, due.at, zone, late=due.outcome == "late")
+            return _Planned((Due(due_at, "skipped", _INACTIVE),), None, "active", None)
         try:
-            with connection.begin_nested():
-                run = run_id(event, row.project_id, workflow.id)
-                decided = self._decided(connection, row, due, run)
-                if decided:
-                    self._start_run(connection, row, workflow, event, due)
-                return decided
-        except RowHeld:
-            raise
-        except LoopsError as error:
-            return self._decided(connection, row, Due(due.at, "refused", _told(error)))
+            table = timetable(timing_of(row))
+            found: Plan = plan(table, due_at, cast("CatchUp", row.catch_up), now)
+        except (LoopsError, ValueError, LookupError, ArithmeticError) as error:
+            log.warning("schedule cannot be read: %s", error, extra={"schedule_id": row.id})
+            _rest(connection, row, error)
+            return None
+        return _Planned(found.occurrences, found.next_due, "active" if found.next_due else "completed", table.zone)
 
-    def _start_run(
-        self, connection: sa.Connection, row: ScheduleRow, workflow: WorkflowRow, event: Event, due: Due
-    ) -> None:
-        now, state = self._clock.now(), initial_state(workflow, row)
+    def _decide(self, sheet: Sheet, row: ScheduleRow, workflow: WorkflowRow, due: Due, zone: tzinfo | None) -> Due:
+        """Put on the sheet what becomes of an occurrence, which is told."""
+        if due.outcome not in ("ran", "late") or zone is None:
+            sheet.decide(row, due)
+            return due
+        try:
+            state = initial_state(workflow, row)
+        except LoopsError as error:
+            refused = Due(due.at, "refused", _told(error))
+            sheet.decide(row, refused)
+            return refused
+        event = to_event(row.id, due.at, zone, late=due.outcome == "late")
         reason = f"its schedule was due{f'; {due.reason}' if due.reason else ''}"
         verdict = Verdict(workflow.id, workflow.version, "start", passed=True, reason=reason)
-        put_undelivered(connection, row.project_id, event, verdict, now)
-        start_run(connection, self._engine, Start(workflow, event, state), now)
+        sheet.start(row, due, Start(workflow, event, state), verdict)
+        return due
 
-    def _decided(self, connection: sa.Connection, row: ScheduleRow, due: Due, run: str | None = None) -> list[Due]:
-        """What becomes of the occurrence; nothing where that was decided before."""
-        decided = OccurrenceRow(row.id, due.at, due.outcome, due.reason, run, self._clock.now())
-        return [due] if store.decide(connection, decided) else []
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What is to be done about a schedule; without a zone none of its occurrences starts."""
+
+    occurrences: tuple[Due, ...]
+    next_due: datetime | None
+    status: str
+    zone: tzinfo | None
 
 
 def initial_state(workflow: WorkflowRow, row: ScheduleRow) -> RunState:
@@ -178,7 +190,7 @@ def initial_state(workflow: WorkflowRow, row: ScheduleRow) -> RunState:
 
     Out of the stored definition as it stands: a thousand loops may be due in one second, and compiling them would take
     longer than that. Whether the definition still can run is found out as the run begins. Raises RequestError where the
-    variables are too large together.
+    variables are too large together, DefinitionError where there is no trigger.
     """
     defaults = {one["key"]: one.get("default", "") for one in stored_variables(workflow.definition)}
     variables = {**defaults, **row.variables}
@@ -186,6 +198,14 @@ def initial_state(workflow: WorkflowRow, row: ScheduleRow) -> RunState:
     if size > MOST_BYTES:
         raise RequestError(f"its variables take {size} bytes as JSON, over the limit of {MOST_BYTES}")
     return RunState(stored_entry(workflow.definition), variables=variables)
+
+
+def _rest(connection: sa.Connection, row: ScheduleRow, error: Exception) -> None:
+    """Let a schedule rest, with what is wrong, unless it moved meanwhile."""
+    idle = None if row.next_due is None else row.next_due - _TICK
+    found = store.get(connection, row.project_id, row.id, lock=True)
+    if found.next_due == row.next_due:
+        store.update(connection, row.id, next_due=None, idle_since=idle, fault=_told(error))
 
 
 def _told(error: Exception) -> str:

@@ -17,6 +17,7 @@ log = logging.getLogger("loops.schedule")
 
 LOOK_SECONDS = 2.0
 _BUSY_SECONDS = 0.5
+_HELD_SECONDS = 0.1
 _JOB = "occurrences"
 
 
@@ -53,12 +54,14 @@ class ScheduleClock:
     async def _look(self) -> float:
         """Claim what is due; in how many seconds to look again."""
         try:
-            await self._occurrences.claim()
+            claimed = await self._occurrences.claim()
             left = await self._occurrences.seconds_to_next()
         except StoreBusy as error:
             log.warning("schedules wait for the database: %s", error.message)
             return _BUSY_SECONDS
-        return LOOK_SECONDS if left is None else min(max(left, 0.0), LOOK_SECONDS)
+        # What is due and could not be claimed is in the hands of another process.
+        least = 0.0 if claimed else _HELD_SECONDS
+        return LOOK_SECONDS if left is None else min(max(left, least), LOOK_SECONDS)
 
     def _wind(self, seconds: float) -> None:
         """Ring in so many seconds, in place of what was set before."""

@@ -1,10 +1,10 @@
 """Tools that look at what a project is connected to, and at what a task may be given."""
 
 from loops.connections.kinds import KINDS
-from server.mcp.schemas import OFFSETS, PAGE, choice, identity, takes, text
+from server.mcp.schemas import OFFSETS, PAGE, choice, identity, number_or_text, takes, text
 from server.mcp.tool import ASKS_OUTSIDE, READS, Tool, route
 
-_CONNECTION = identity("The connection's id, from integrations-list.")
+_CONNECTION = number_or_text("The connection's id, from integrations-list.")
 
 TOOLS = (
     Tool(

@@ -1,7 +1,7 @@
 """Tools that look at what came of runs: messages, notes, and how much of the quotas is used."""
 
 from server.api.notifications import STATUSES
-from server.mcp.schemas import PAGE, choice, identity, takes, text
+from server.mcp.schemas import PAGE, choice, identity, number_or_text, takes, text
 from server.mcp.tool import ENDS, READS, STARTS, Tool, route
 
 _MESSAGE = identity("The message's id, from notifications-list.")
@@ -32,7 +32,7 @@ TOOLS = (
         STARTS,
         route("POST", "/notifications/{id}/resend"),
         "Send a message again that was refused, is uncertain or was only shown. An uncertain one may arrive twice.",
-        takes("id", id=_MESSAGE, connection=identity("Send it over this connection from now on.")),
+        takes("id", id=_MESSAGE, connection=number_or_text("Send it over this connection from now on.")),
         outside=True,
     ),
     Tool(
