@@ -83,7 +83,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "slack-without-thread-filter",
         "a Slack loop without a filter on `thread_ts`",
-        "Every reply in every thread would start a run. `is_thread_reply` counts too.",
+        "Every reply in every thread would start a run. `is_thread_reply` counts too: with `is_set` it says that "
+        "replies are meant.",
         lint_triggers.hears_replies,
     ),
     Rule(

@@ -45,7 +45,8 @@ def hears_replies(subject: Subject) -> Iterator[Fault]:
             yield Fault(
                 one.filters,
                 "no filter on thread_ts: every reply in every thread starts it too",
-                f"{_example('thread_ts', 'is_not_set', 'is_not_set')}; is_set hears replies alone",
+                f"{_example('thread_ts', 'is_not_set', 'is_not_set')}; "
+                "to hear replies as well, ask for is_thread_reply with is_set",
             )
 
 
