@@ -96,11 +96,12 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The step that a message comes from. `key` is the same whenever the same message is asked for again."""
+    """The run that a message comes from, and the step of it, None where none waits for it. `key` is the same whenever
+    the same message is asked for again."""
 
     project_id: str
     run_id: str
-    step_id: str
+    step_id: str | None
     key: str
 
 
@@ -122,6 +123,15 @@ class Posted:
     missed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A message that is not sent: how it would have come to rest if everything went well, and what would be sent, as
+    JSON."""
+
+    posted: Posted
+    told: Mapping[str, JsonValue]
+
+
 class Messages(Protocol):
     """The outbox, as steps use it: each call is part of the caller's transaction."""
 
@@ -134,15 +144,23 @@ class Messages(Protocol):
         *,
         notice: str = "",
     ) -> Posted:
-        """Store a message of a kind (`slack`, `email`) made of a template's rendered inputs, to be sent after the
-        commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
+        """Store a message of a kind (`slack`, `email`, `page`) made of a template's rendered inputs, to be sent after
+        the commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
         inputs make none."""
+
+    def preview(self, connection: "Connection", kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Preview:
+        """What `put` would come to. Stores and sends nothing; the connection need not be one that can write. Raises as
+        `put`."""
 
     def state(self, connection: "Connection", message_id: str) -> Posted:
         """Where a message stands. Raises NotFound."""
 
     def withdraw(self, connection: "Connection", message_id: str) -> bool:
         """See to it that a message is never sent; False when it is being sent, or was."""
+
+    def give_up(self, connection: "Connection", message_id: str) -> bool:
+        """Nobody waits any longer for a message that does not rest: it is refused, and sent only if a person asks.
+        False while that cannot be had, since somebody sends it or looks for it, or its turn has just come."""
 
     def wake(self) -> None:
         """After a commit: something was put, and may be sent now."""

@@ -1,42 +1,53 @@
 """The life of workflows: create, change, enable, disable, archive, apply. One set of checks for every surface."""
 
 import dataclasses
-import json
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
 import sqlalchemy as sa
 
+from loops.changes import (
+    ANY_BASE,
+    Base,
+    Change,
+    Retired,
+    Running,
+    Saved,
+    column_changes,
+    origin_fault,
+    refuse_archived,
+    with_changes,
+    without_status,
+)
 from loops.connections.named import connection_warnings
 from loops.definition import Workflow, parse_workflow
+from loops.definition.graph_patch import patched
+from loops.definition.lint import linted
+from loops.definition.lint_subject import NOTHING_KNOWN, Outside
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
 from loops.projects import project_filters
+from loops.runs.control import Stopped
+from loops.schedules.file import Entry, read_entries, split
+from loops.scheduling import Schedules
+from loops.store import run_queries
 from loops.store import workflows as store
+from loops.store.run_queries import UnderWay
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 
 T = TypeVar("T")
 
-Change = Literal["created", "updated", "unchanged"]
-
-_ENABLE_TRIES = 2
+_TRIES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A stored workflow, what became of its definition, and what the checks noticed without refusing it.
-
-    `enabled` when it was not enabled before and was asked to be.
-    """
-
-    row: WorkflowRow
-    change: Change
-    warnings: tuple[Fault, ...] = ()
-    enabled: bool = False
+async def _nothing_runs(_workflow_id: str) -> Stopped:
+    """The `cancel` of an installation without runs."""
+    return Stopped()
 
 
 class Workflows:
@@ -49,10 +60,17 @@ class Workflows:
         clock: Clock,
         changed: Callable[[], None] = lambda: None,
         saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
+        cancel: Callable[[str], Awaitable[Stopped]] = _nothing_runs,
+        schedules: Schedules | None = None,
+        outside: Callable[[str, Workflow], Awaitable[Outside]] | None = None,
     ) -> None:
-        """`saved` is called with each stored change, inside of its transaction; `changed` after it."""
+        """`saved` is called with each stored change, inside of its transaction; `changed` after it. `cancel` cancels
+        what runs of a workflow. `outside` looks at what lint cannot see of a project's workflow."""
+        self._cancel = cancel
+        self._outside = outside
         self._changed = changed
-        self._saved = saved
+        self._also = saved
+        self._schedules = schedules or Schedules(writer, reader, clock)
         self._writer = writer
         self._reader = reader
         self._clock = clock
@@ -62,6 +80,11 @@ class Workflows:
         result = await self._writer.run(fn)
         self._changed()
         return result
+
+    def _saved(self, connection: sa.Connection, row: WorkflowRow) -> None:
+        """What follows a stored change, inside of its transaction."""
+        self._also(connection, row)
+        self._schedules.follow(connection, row)
 
     async def create(self, project_id: str, document: JsonValue, by: str) -> Saved:
         """Store a new workflow. `status: active` in the document enables it."""
@@ -93,34 +116,65 @@ class Workflows:
         return Saved(row, "created", _warnings(connection, project_id, workflow))
 
     async def update(
-        self, project_id: str, workflow_id: str, document: JsonValue, by: str, *, base_version: int | None = None
+        self, project_id: str, workflow_id: str, document: JsonValue, by: str, *, base: Base = ANY_BASE
     ) -> Saved:
         """Replace the definition, as a new version; runs in flight keep theirs.
 
-        Raises Conflict when `base_version` is not the current one, or when origin_product would change.
+        Raises Conflict when `base` is not the current one, DefinitionError when origin_product would change.
         """
         workflow = await self.parse(project_id, document)
 
         def change(connection: sa.Connection) -> Saved:
             row = store.get(connection, project_id, workflow_id, lock=True)
-            if base_version is not None and base_version != row.version:
-                raise Conflict(
-                    f"workflow {row.name!r} is at version {row.version}, not {base_version}",
-                    hint="read it again and make the change on the current version",
-                )
+            base.check(row)
             return self._update(connection, row, workflow, by)
 
         return await self._write(change)
 
+    async def patch(
+        self, project_id: str, workflow_id: str, changes: Mapping[str, JsonValue], by: str, *, base: Base = ANY_BASE
+    ) -> Saved:
+        """Set some keys of the definition (SETTABLE), the others stay: a new version. Raises as `update`."""
+        return await self._rewrite(project_id, workflow_id, by, base, lambda document: with_changes(document, changes))
+
+    async def patch_graph(
+        self, project_id: str, workflow_id: str, operations: JsonValue, by: str, *, base: Base = ANY_BASE
+    ) -> Saved:
+        """Apply operations of loops/definition/graph_patch.py to its actions and edges, all or none: a new version.
+        Raises as `update`; the paths of faults begin with `operations` where these do not fit the graph."""
+        return await self._rewrite(project_id, workflow_id, by, base, lambda document: patched(document, operations))
+
+    async def _rewrite(
+        self,
+        project_id: str,
+        workflow_id: str,
+        by: str,
+        base: Base,
+        rewrite: Callable[[Mapping[str, JsonValue]], JsonValue],
+    ) -> Saved:
+        for _ in range(_TRIES):
+            read = await self.get(project_id, workflow_id)
+            base.check(read)
+            workflow = await self.parse(project_id, rewrite(read.definition))
+            saved = await self._as_read(read, partial(self._update, workflow=workflow, by=by))
+            if saved is not None:
+                return saved
+        raise Conflict(f"workflow {read.name!r} was changed by somebody else meanwhile", hint="do it again")
+
+    async def _as_read(self, read: WorkflowRow, change: Callable[[sa.Connection, WorkflowRow], Saved]) -> Saved | None:
+        """Change the row, held; None when it has another version by now, on which nobody has looked."""
+
+        def changed(connection: sa.Connection) -> Saved | None:
+            row = store.get(connection, read.project_id, read.id, lock=True)
+            return change(connection, row) if row.version == read.version else None
+
+        return await self._write(changed)
+
     def _update(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
         if workflow.origin_product != row.origin_product:
-            raise DefinitionError.at(
-                "origin_product",
-                f"was set to {row.origin_product!r} when the workflow was created and stays so",
-                "leave it as it is, or create another workflow",
-            )
+            raise DefinitionError(origin_fault(row.origin_product))
         warnings = _warnings(connection, row.project_id, workflow)
-        if _without_status(workflow.document) == _without_status(row.definition):
+        if without_status(workflow.document) == without_status(row.definition):
             return Saved(row, "unchanged", warnings)
         now = self._clock.now()
         changed = dataclasses.replace(
@@ -132,35 +186,26 @@ class Workflows:
             changed_epoch=store.bump_epoch(connection),
             updated_at=now,
         )
-        store.update(connection, row.id, **_changes(row, changed))
+        store.update(connection, row.id, **column_changes(row, changed))
         store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
         self._saved(connection, changed)
         return Saved(changed, "updated", warnings)
 
     async def enable(self, project_id: str, workflow_id: str, by: str) -> Saved:
         """Let it start runs: it sees what is accepted from now on, and nothing that was accepted before."""
-        for _ in range(_ENABLE_TRIES):
+        for _ in range(_TRIES):
             read = await self.get(project_id, workflow_id)
-            _refuse_archived(read)
+            refuse_archived(read)
             # Parsed again: a release may have become stricter since it was saved.
             workflow = await self.parse(project_id, dict(read.definition))
-            saved = await self._enable_as_read(read, workflow, by)
+            saved = await self._as_read(read, partial(self._enable, workflow=workflow, by=by))
             if saved is not None:
                 return saved
         raise Conflict(f"workflow {read.name!r} was changed while it was being enabled", hint="enable it again")
 
-    async def _enable_as_read(self, read: WorkflowRow, workflow: Workflow, by: str) -> Saved | None:
-        """None when it has another version by now, which nobody has parsed."""
-
-        def enable(connection: sa.Connection) -> Saved | None:
-            row = store.get(connection, read.project_id, read.id, lock=True)
-            return self._enable(connection, row, workflow, by) if row.version == read.version else None
-
-        return await self._write(enable)
-
     def _enable(self, connection: sa.Connection, row: WorkflowRow, workflow: Workflow, by: str) -> Saved:
         """Enable a locked row whose definition was parsed into this workflow."""
-        _refuse_archived(row)
+        refuse_archived(row)
         warnings = _warnings(connection, row.project_id, workflow)
         if row.status == "active":
             return Saved(row, "unchanged", warnings)
@@ -173,38 +218,53 @@ class Workflows:
             enabled_by=by,
             updated_at=self._clock.now(),
         )
-        store.update(connection, row.id, **_changes(row, changed))
+        store.update(connection, row.id, **column_changes(row, changed))
         self._saved(connection, changed)
+        warnings = (*warnings, *self._schedules.lacking(connection, changed))
         return Saved(changed, "unchanged", warnings, enabled=True)
 
-    async def disable(self, project_id: str, workflow_id: str) -> WorkflowRow:
-        """Start no more runs; runs that have begun go on to their end."""
-        return await self._retire(project_id, workflow_id, "draft")
+    async def disable(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:
+        """Start no more runs. What is under way goes on (`drain`) or is cancelled (`cancel`).
 
-    async def archive(self, project_id: str, workflow_id: str) -> WorkflowRow:
-        """Disable for good."""
-        return await self._retire(project_id, workflow_id, "archived")
+        Raises Conflict, and disables nothing, where something is under way and `running` does not say which.
+        """
+        return await self._retire(project_id, workflow_id, "draft", running)
 
-    async def _retire(self, project_id: str, workflow_id: str, status: str) -> WorkflowRow:
-        def retire(connection: sa.Connection) -> WorkflowRow:
+    async def archive(self, project_id: str, workflow_id: str, *, running: Running | None = None) -> Retired:
+        """Disable for good; see `disable`."""
+        return await self._retire(project_id, workflow_id, "archived", running)
+
+    async def _retire(self, project_id: str, workflow_id: str, status: str, running: Running | None) -> Retired:
+        def retire(connection: sa.Connection) -> Retired:
             row = store.get(connection, project_id, workflow_id, lock=True)
-            if row.status in {status, "archived"}:
-                return row
-            epoch = store.bump_epoch(connection)
-            changed = dataclasses.replace(row, status=status, changed_epoch=epoch, updated_at=self._clock.now())
-            store.update(connection, row.id, **_changes(row, changed))
-            self._saved(connection, changed)
-            return changed
+            under_way = run_queries.under_way(connection, row.id)
+            if row.status not in {status, "archived"}:
+                if under_way and running is None:
+                    raise _asks_what_becomes_of(row, under_way)
+                row = self._retired(connection, row, status)
+            return Retired(row, draining=under_way.count)
 
-        return await self._write(retire)
+        retired = await self._write(retire)
+        if running != "cancel":
+            return retired
+        stopped = await self._cancel(workflow_id)
+        return Retired(retired.row, cancelled=stopped.cancelled, stopping=stopped.stopping)
+
+    def _retired(self, connection: sa.Connection, row: WorkflowRow, status: str) -> WorkflowRow:
+        epoch = store.bump_epoch(connection)
+        changed = dataclasses.replace(row, status=status, changed_epoch=epoch, updated_at=self._clock.now())
+        store.update(connection, row.id, **column_changes(row, changed))
+        self._saved(connection, changed)
+        return changed
 
     async def apply(self, project_id: str, document: JsonValue, by: str, *, enable: bool = False) -> Saved:
         """Make the project's workflow of this name be what the document says: created, updated or left alone.
 
         The document's status counts when it creates; afterwards a workflow stays as enabled as it is, unless
-        `enable`. Raises Conflict when several workflows have the name.
+        `enable`. Where the document has `schedules`, the workflow's are made to be those. Raises Conflict when several
+        workflows have the name.
         """
-        workflow = await self.parse(project_id, document)
+        workflow, entries = await self._parse_file(project_id, document)
         if not workflow.name:
             raise DefinitionError.at("name", "is missing", "apply finds a workflow by its name: give it one")
 
@@ -221,6 +281,8 @@ class Workflows:
                 if same
                 else self._create(connection, project_id, workflow, by)
             )
+            if entries is not None:
+                saved = self._put_schedules(connection, saved, entries)
             if enable:
                 # What is stored now is what was parsed above, whether or not this changed it.
                 row = store.get(connection, project_id, saved.row.id, lock=True)
@@ -230,20 +292,62 @@ class Workflows:
 
         return await self._write(put)
 
+    def _put_schedules(self, connection: sa.Connection, saved: Saved, entries: tuple[Entry, ...]) -> Saved:
+        changed, warnings = self._schedules.put(connection, saved.row, entries)
+        change: Change = "updated" if changed and saved.change == "unchanged" else saved.change
+        return dataclasses.replace(saved, change=change, warnings=(*saved.warnings, *warnings))
+
     async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
-        """What saving a document would warn of, without storing it."""
-        workflow = await self.parse(project_id, document)
+        """What applying a document would warn of, without storing it."""
+        workflow, _ = await self._parse_file(project_id, document)
         return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
+
+    async def page(
+        self,
+        project_id: str,
+        *,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
+        status: str | None = None,
+        origin_product: str | None = None,
+        name: str | None = None,
+        search: str | None = None,
+    ) -> list[WorkflowRow]:
+        """Workflows, the newest first, below a (created_at, id); archived ones only by that status. `search` finds what
+        stands in a name or description, in whatever case."""
+        return await self._reader.read(
+            lambda connection: store.page(
+                connection,
+                project_id,
+                limit=limit,
+                before=before,
+                status=status,
+                origin_product=origin_product,
+                name=name,
+                search=search,
+            )
+        )
 
     async def get(self, project_id: str, workflow_id: str) -> WorkflowRow:
         """One workflow."""
         return await self._reader.read(lambda connection: store.get(connection, project_id, workflow_id))
 
+    async def _parse_file(self, project_id: str, document: JsonValue) -> tuple[Workflow, tuple[Entry, ...] | None]:
+        """The workflow that a file describes and its schedules, None where it says nothing about them."""
+        definition, given = split(document)
+        workflow = await self.parse(project_id, definition)
+        if given is None:
+            return workflow, None
+        of_loop = workflow.origin_product == "loops"
+        return workflow, await off_loop(lambda: read_entries(given, of_loop=of_loop))
+
     async def parse(self, project_id: str, document: JsonValue) -> Workflow:
         """What a document would be in this project. Stores nothing."""
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
-        return await off_loop(lambda: parse_workflow(document, project))
+        workflow = await off_loop(lambda: parse_workflow(document, project))
+        outside = NOTHING_KNOWN if self._outside is None else await self._outside(project_id, workflow)
+        return await off_loop(lambda: linted(workflow, outside))
 
 
 def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:
@@ -251,33 +355,12 @@ def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) ->
     return (*workflow.warnings, *connection_warnings(connection, project_id, workflow))
 
 
-def _refuse_archived(row: WorkflowRow) -> None:
-    if row.status == "archived":
-        raise Conflict(f"workflow {row.name!r} is archived", hint="create it anew to use it again")
-
-
-def _without_status(document: Mapping[str, Any]) -> str:
-    """What makes a definition, as text, since to Python `true` equals 1. Whether the workflow is enabled is told in it
-    and kept apart."""
-    return json.dumps({key: value for key, value in document.items() if key != "status"}, sort_keys=True)
-
-
-def _changes(before: WorkflowRow, after: WorkflowRow) -> dict[str, Any]:
-    return {
-        field.name: getattr(after, field.name)
-        for field in dataclasses.fields(WorkflowRow)
-        if getattr(after, field.name) != getattr(before, field.name)
-    }
-
-
-def shown(row: WorkflowRow) -> Mapping[str, Any]:
-    """A workflow as the API and the command line show it: its definition with the server's keys."""
-    return {
-        **row.definition,
-        "id": row.id,
-        "name": row.name,
-        "status": row.status,
-        "version": row.version,
-        "created_at": row.created_at.isoformat(),
-        "updated_at": row.updated_at.isoformat(),
-    }
+def _asks_what_becomes_of(row: WorkflowRow, under_way: UnderWay) -> Conflict:
+    runs = "1 run" if under_way.count == 1 else f"{under_way.count} runs"
+    more = ", …" if under_way.count > len(under_way.ids) else ""
+    return Conflict(
+        f"{runs} of workflow {row.name!r} {'is' if under_way.count == 1 else 'are'} under way "
+        f"({under_way.words}): {', '.join(under_way.ids)}{more}",
+        hint="say what becomes of them: running=drain lets them go on to their end, running=cancel cancels them",
+        path="running",
+    )

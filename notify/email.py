@@ -11,7 +11,7 @@ from typing import Literal
 
 import aiosmtplib
 
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 from notify.message import (
     Address,
     EmailTarget,
@@ -54,7 +54,7 @@ class Server:
 class _StoppedError(Exception):
     """Sending ended before the mail was handed over."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Refused | Retry) -> None:
         super().__init__(outcome)
         self.outcome = outcome
 
@@ -79,13 +79,13 @@ class EmailNotifier:
         target = outgoing.message.target
         if not isinstance(target, EmailTarget):
             raise TypeError(f"a mail server cannot send to {target!r}")
-        if self._server.security == "none" and self._server.username:
-            mend = "set security to starttls or tls, or take username and password away"
-            return Refused("clear_password", "the password would travel in the clear", mend)
+        unsafe = self._unsafe()
+        if unsafe is not None:
+            return unsafe
         mail = await rendered(lambda: self._mail(outgoing, target), outgoing.message.size)
         if isinstance(mail, Refused):
             return mail
-        client = await self._client(mail)
+        client = await self._client(mail.sender)
         try:
             await self._connect(client)
             return await self._hand_over(client, mail)
@@ -94,13 +94,44 @@ class EmailNotifier:
         finally:
             client.close()
 
+    async def check(self) -> Refused | Retry | None:
+        """Reach the server, secure the way and sign in as for a mail, and leave again: why no mail could be sent; None
+        where nothing speaks against it."""
+        unsafe = self._unsafe()
+        if unsafe is not None:
+            return unsafe
+        client = await self._client(self._sender.email)
+        try:
+            await self._connect(client)
+            await _leave(client)
+        except _StoppedError as stopped:
+            return stopped.outcome
+        finally:
+            client.close()
+        return None
+
+    def _unsafe(self) -> Refused | None:
+        if self._server.security != "none" or not self._server.username:
+            return None
+        mend = "set security to starttls or tls, or take username and password away"
+        return Refused("clear_password", "the password would travel in the clear", mend)
+
     async def settle(self, outgoing: Outgoing) -> Settlement:  # noqa: ARG002
         """See Notifier.settle: a mail server tells nobody what it took."""
         return Unsettled("whether the mail server took it cannot be found out")
 
     def _mail(self, outgoing: Outgoing, target: EmailTarget) -> Mail | Refused:
         try:
-            mail = compose(outgoing.message, outgoing.id, outgoing.created_at, self._sent_by(target), target.to)
+            mail = compose(
+                outgoing.message,
+                outgoing.id,
+                outgoing.created_at,
+                self._sent_by(target),
+                target.to,
+                cc=target.cc,
+                bcc=target.bcc,
+                reply_to=target.reply_to,
+            )
         except ValueError as error:
             return Refused("address", str(error), "give the address as ada@example.org")
         return mail if mail.recipients else Refused("address", "the mail has no recipient", "give it one")
@@ -111,15 +142,15 @@ class EmailNotifier:
             return self._sender
         return Address(given.email or self._sender.email, given.name or self._sender.name)
 
-    async def _client(self, mail: Mail) -> aiosmtplib.SMTP:
+    async def _client(self, sender: str) -> aiosmtplib.SMTP:
         server = self._server
         if self._tls is None and server.security != "none":
-            self._tls = await off_loop(ssl.create_default_context)
+            self._tls = await on_own_thread(ssl.create_default_context)
         # The name is given: looking for this machine's own may take longer than all the rest.
         return aiosmtplib.SMTP(
             hostname=server.host,
             port=server.port,
-            local_hostname=mail.sender.rpartition("@")[2],
+            local_hostname=sender.rpartition("@")[2],
             timeout=self._seconds,
             use_tls=server.security == "tls",
             start_tls=server.security == "starttls",
@@ -139,7 +170,7 @@ class EmailNotifier:
         except (OSError, aiosmtplib.SMTPException) as error:
             raise _StoppedError(self._not_connected(error)) from error
 
-    def _not_connected(self, error: Exception) -> Outcome:
+    def _not_connected(self, error: Exception) -> Refused | Retry:
         found = error if isinstance(error, ssl.SSLError) else error.__cause__
         place = self._place()
         if isinstance(found, ssl.SSLCertVerificationError):
@@ -200,7 +231,7 @@ async def _leave(client: aiosmtplib.SMTP) -> None:
         await client.quit(timeout=_QUIT_SECONDS)
 
 
-def _nobody(refused: list[aiosmtplib.SMTPRecipientRefused], missed: tuple[str, ...]) -> Outcome:
+def _nobody(refused: list[aiosmtplib.SMTPRecipientRefused], missed: tuple[str, ...]) -> Refused | Retry:
     """No recipient was taken: for good if that holds for every one."""
     reason = "no recipient was accepted: " + "; ".join(missed)
     if any(one.code < _FOR_GOOD for one in refused):
@@ -208,7 +239,7 @@ def _nobody(refused: list[aiosmtplib.SMTPRecipientRefused], missed: tuple[str, .
     return Refused("recipients", reason, "check the addresses, and that the server may send to them")
 
 
-def _answered(error: aiosmtplib.SMTPResponseException, place: str) -> Outcome:
+def _answered(error: aiosmtplib.SMTPResponseException, place: str) -> Refused | Retry:
     told = f"{place} answered {error.code} {_line(error.message)}"
     if error.code in _AUTH_CODES:
         return Refused("sign_in", told, "check username and password of the smtp connection")

@@ -21,7 +21,7 @@ def slack_notifier(connection: OpenConnection) -> Notifier | Unconnected:
     return SlackNotifier(token, base_url=api_of(connection.config))
 
 
-def email_notifier(connection: OpenConnection) -> Notifier:
+def email_notifier(connection: OpenConnection) -> EmailNotifier:
     """Sends through the mail server of an smtp connection, from its address."""
     config = connection.config
     security = _security(str(config.get("security") or "starttls"))
@@ -60,10 +60,8 @@ class ConnectedNotifiers:
             return Unconnected("it has no connection")
         kind, make = MAKERS[target.kind]
         try:
-            opened = await self._book.get(target.connection_id, kind)
+            opened = await self._book.of_project(project_id, target.connection_id, kind)
         except NotFound:
-            return await self._none(target.connection_id, kind, project_id)
-        if opened.project_id != project_id:
             return await self._none(target.connection_id, kind, project_id)
         known = self._made.get(opened.id)
         if known is not None and known[0] is opened:

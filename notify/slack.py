@@ -1,12 +1,13 @@
-"""Slack: posts part by part, and reads a channel back to settle what is uncertain."""
+"""Slack: posts part by part where the app may post, and reads a channel back to settle what is uncertain."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from loops.connections.slack import SECONDS, SLACK_API, SlackClient, slack_client
-from loops.connections.slack_answer import Answer
-from loops.errors import Unreached
+from loops.connections.slack_answer import CHANNEL_WORDS, Answer
+from loops.connections.slack_channels import Obstacle, SlackWorkspace
+from loops.errors import ExternalError, Unreached
 from notify.message import (
     Absent,
     Message,
@@ -22,16 +23,19 @@ from notify.message import (
 )
 from notify.rendering import rendered
 from notify.slack_blocks import Part, faults, parts
-from notify.slack_errors import RETRIED, outcome_of, refusal
+from notify.slack_errors import outcome_of, refusal
 
 EVENT_TYPE = "loops_message"
-_CUSTOM = "chat:write.customize"
 _PAGE = 200
 _MOST_PAGES = 10
 # Slack's clock and ours may differ: what was posted a little before the attempt is looked at too.
 _CLOCKS = timedelta(minutes=2)
 _WRITES = frozenset({"chat.postMessage", "conversations.open"})
 _IDS = "CDG"
+# Whether a channel is there is told by posting to it: not every token sees all that it may post to.
+_NOT_SEEN = "channel_not_found"
+_LIMITED = 429
+_SERVER = 500
 
 
 class SlackNotifier:
@@ -41,6 +45,7 @@ class SlackNotifier:
         self._token = token
         self._base_url = base_url
         self._seconds = seconds
+        self._workspace = SlackWorkspace(token, base_url, seconds=seconds)
         self._made: tuple[Message, tuple[Part, ...]] | None = None
 
     async def parts(self, message: Message) -> int | Refused:
@@ -70,12 +75,15 @@ class SlackNotifier:
             return made
         if outgoing.part >= len(made):
             return Refused("no_text", "the message is empty", "give it a text")
+        obstacle = None if outgoing.refs else await self._workspace.obstacle(target.channel)
+        if obstacle is not None and obstacle.code != _NOT_SEEN:
+            return _refused(obstacle)
         asked = _request(outgoing, target, made[outgoing.part].with_whole_at(outgoing.page))
         outcome = await self._post(asked, target.channel)
-        if isinstance(outcome, Refused) and outcome.code == "missing_scope" and _CUSTOM in outcome.reason:
-            # Only the name and icon lack their scope, and Slack has posted nothing: better plain than not at all.
-            plain = {name: value for name, value in asked.items() if name not in {"username", "icon_emoji"}}
-            return await self._post(plain, target.channel) if plain != asked else outcome
+        plain = {name: value for name, value in asked.items() if name not in {"username", "icon_emoji"}}
+        if isinstance(outcome, Refused) and outcome.code == "missing_scope" and plain != asked:
+            # Slack has posted nothing: without a name and icon of its own is better than not at all.
+            return await self._post(plain, target.channel)
         return outcome
 
     async def _post(self, asked: Mapping[str, Any], channel: str) -> Outcome:
@@ -88,6 +96,9 @@ class SlackNotifier:
             return Uncertain(f"the connection to Slack was lost while it took the message: {error.reason}")
         if answer.ok:
             return Sent(str(answer.body.get("ts") or ""))
+        if answer.code in CHANNEL_WORDS:
+            self._workspace.forget(channel)
+            return refusal(answer, channel, await self._workspace.app_name())
         return outcome_of(answer, channel)
 
     async def settle(self, outgoing: Outgoing) -> Settlement:
@@ -138,39 +149,15 @@ class SlackNotifier:
             if not answer.ok:
                 return _unread(answer, target=channel)
             return str((answer.body.get("channel") or {}).get("id") or "")
-        return await self._named(client, channel.removeprefix("#"))
+        return await self._named(channel.removeprefix("#"))
 
-    async def _named(self, client: SlackClient, name: str) -> str | Unsettled:
-        asked: dict[str, Any] = {"types": "public_channel,private_channel", "limit": 1000, "exclude_archived": True}
-        for _page in range(_MOST_PAGES):
-            answer = await _call(client, "conversations.list", asked)
-            if not answer.ok:
-                return _unread(answer, target=f"#{name}")
-            for channel in answer.body.get("channels") or []:
-                if channel.get("name") == name:
-                    return str(channel.get("id"))
-            cursor = (answer.body.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                break
-            asked["cursor"] = cursor
-        return Unsettled(f"there is no channel named #{name} to look for the message in; name channels by id")
-
-    async def check_channel(self, channel: str) -> Refused | None:
-        """Why a post to this channel would be refused, as far as Slack tells before; None when nothing speaks against
-        it, or when Slack does not tell (no scope to look, not reached)."""
+    async def _named(self, name: str) -> str | Unsettled:
         try:
-            async with slack_client(self._token, self._base_url, seconds=self._seconds) as client:
-                answer = await _call(client, "conversations.info", {"channel": channel})
-        except Unreached:
-            return None
-        found = answer.body.get("channel") or {}
-        if not answer.ok:
-            silent = answer.code in {"", "missing_scope", *RETRIED}
-            return None if silent else refusal(answer, channel)
-        for speaks_against, code in ((found.get("is_archived"), "is_archived"), (_is_outside(found), "not_in_channel")):
-            if speaks_against:
-                return refusal(Answer(answer.status, answer.headers, {"error": code}), channel)
-        return None
+            listed = await self._workspace.channels()
+        except ExternalError as error:
+            return Unsettled(f"Slack does not tell the channels now: {error.message}", again=True)
+        found = next((one.id for one in listed if one.name == name), None)
+        return found or Unsettled(f"there is no channel named #{name} to look for the message in; name channels by id")
 
 
 async def _call(client: SlackClient, method: str, asked: Mapping[str, Any]) -> Answer:
@@ -210,8 +197,8 @@ def _is_ours(posted: Any, outgoing: Outgoing) -> bool:  # noqa: ANN401 - foreign
     return payload.get("outbox_id") == outgoing.id and payload.get("part") == outgoing.part
 
 
-def _is_outside(channel: Mapping[str, Any]) -> bool:
-    return channel.get("is_member") is False and not channel.get("is_im")
+def _refused(obstacle: Obstacle) -> Refused:
+    return refusal(Answer(200, {}, {"error": obstacle.code}), obstacle.channel, obstacle.app)
 
 
 def _unread(answer: Answer, *, target: str) -> Unsettled:

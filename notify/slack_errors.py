@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 
-from loops.connections.slack_answer import TOKEN_MENDS, Answer
+from loops.connections.slack_answer import CHANNEL_WORDS, SCOPE_MEND, TOKEN_MENDS, Answer
 from notify.message import Refused, Retry, Uncertain
 
 _SHORTER = "shorten the text or the blocks"
 _POLICY = "ask an admin of the workspace to let the app post there, or name another channel"
-_TARGET = "name the channel by its id (open its details in Slack: the id stands at the end), in this workspace"
+_NAMELESS = "its-name"
 
 MENDS: Mapping[str, str] = {
     **TOKEN_MENDS,
-    "not_in_channel": "invite the app: /invite @its-name in {channel}",
-    "channel_not_found": f"{_TARGET}; to a private channel the app must be invited",
-    "is_archived": "unarchive {channel}, or name another channel",
-    "missing_scope": "add the scope {needed} under OAuth & Permissions, then install the app anew: it has {provided}",
+    **{code: mend for code, (_reason, mend) in CHANNEL_WORDS.items()},
+    "missing_scope": SCOPE_MEND,
     "org_login_required": _POLICY,
     "ekm_access_denied": _POLICY,
     "access_denied": _POLICY,
@@ -41,7 +39,6 @@ MENDS: Mapping[str, str] = {
 RETRIED = frozenset({"ratelimited", "rate_limited", "service_unavailable", "team_added_to_org", "accesslimited"})
 # "It's possible some aspect of the operation succeeded" is Slack's own word on the first two.
 UNCERTAIN = frozenset({"fatal_error", "internal_error", "request_timeout"})
-_LIMITED = 429
 _OK = 200
 _SERVER = 500
 _SHORT_WAIT = 1.0
@@ -49,7 +46,7 @@ _SHORT_WAIT = 1.0
 
 def outcome_of(answer: Answer, channel: str) -> Refused | Retry | Uncertain:
     """What an answer that is not ok makes of the message."""
-    if answer.status == _LIMITED or answer.code in {"ratelimited", "rate_limited"}:
+    if answer.is_limited:
         after = _SHORT_WAIT if answer.retry_after is None else answer.retry_after
         return Retry("Slack asks for fewer messages", after=after, whole=True)
     if answer.code in RETRIED:
@@ -62,12 +59,18 @@ def outcome_of(answer: Answer, channel: str) -> Refused | Retry | Uncertain:
     return refusal(answer, channel)
 
 
-def refusal(answer: Answer, channel: str) -> Refused:
-    """An `ok: false` that stays one."""
+def refusal(answer: Answer, channel: str, app: str = _NAMELESS) -> Refused:
+    """An `ok: false` that stays one. `app` is what the app is invited by."""
     mend = MENDS.get(answer.code, "")
     if not mend and answer.code.startswith("restricted_action"):
         mend = _POLICY
-    told = mend.format(channel=channel, needed=answer.needed or "that it lacks", provided=answer.provided)
+    told = mend.format(channel=channel, app=app, needed=answer.needed or "that it lacks", provided=answer.provided)
+    return Refused(answer.code, _reason(answer, channel), told)
+
+
+def _reason(answer: Answer, channel: str) -> str:
+    if answer.code in CHANNEL_WORDS:
+        return CHANNEL_WORDS[answer.code][0].format(channel=channel)
     reason = f"Slack refuses the message to {channel}: {answer.code}"
     if answer.code == "missing_scope":
         reason += f", needed {answer.needed or 'unknown'}, provided {answer.provided}"
@@ -75,4 +78,4 @@ def refusal(answer: Answer, channel: str) -> Refused:
     messages = details.get("messages") if isinstance(details, Mapping) else None
     if isinstance(messages, list) and messages:
         reason += f" ({'; '.join(str(one) for one in messages[:3])[:300]})"
-    return Refused(answer.code, reason, told)
+    return reason

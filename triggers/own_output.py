@@ -1,6 +1,6 @@
 """Whether an event tells of what this installation did itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
@@ -55,21 +55,26 @@ class OwnOutput:
     def _pushed(self, connection: sa.Connection, event: Event) -> str | None:
         get = event.properties.get
         kind, repository = get("event_type"), get("repository_id")
-        if kind not in ("push", "pull_request") or (kind == "pull_request" and get("action") not in _PUSHING):
+        if kind not in _PUSHED or (kind == "pull_request" and get("action") not in _PUSHING):
             return None
         payload = get("github_event")
         if not isinstance(payload, dict) or not isinstance(repository, int) or not 0 < repository <= LARGEST_ID:
             return None
-        branch, sha = _pushed_by_push(payload) if kind == "push" else _pushed_to_pull_request(payload, repository)
+        branch, sha = _PUSHED[str(kind)](payload, repository)
         mark = pushed_by(connection, repository, sha) if sha else None
         if mark is not None:
             return own_words(f"this installation pushed the commit {sha[:12]}", mark)
         return own_words(f"the branch {branch} is this installation's", None) if branch.startswith(BRANCHES) else None
 
 
-def _pushed_by_push(payload: Mapping[str, JsonValue]) -> tuple[str, str]:
+def _pushed_by_push(payload: Mapping[str, JsonValue], _repository: int) -> tuple[str, str]:
     ref = _text(payload, "ref")
     return (ref.removeprefix(_HEADS) if ref.startswith(_HEADS) else ""), _text(payload, "after")
+
+
+def _created_by_push(payload: Mapping[str, JsonValue], _repository: int) -> tuple[str, str]:
+    """The branch that the first push to it made: GitHub tells of that besides, and names no commit."""
+    return (_text(payload, "ref") if payload.get("ref_type") == "branch" else ""), ""
 
 
 def _pushed_to_pull_request(payload: Mapping[str, JsonValue], repository: int) -> tuple[str, str]:
@@ -86,3 +91,11 @@ def _pushed_to_pull_request(payload: Mapping[str, JsonValue], repository: int) -
 def _text(found: Mapping[str, JsonValue], key: str) -> str:
     value = found.get(key)
     return value if isinstance(value, str) else ""
+
+
+# What GitHub tells of a push: how its branch and its commit are read.
+_PUSHED: Mapping[str, Callable[[Mapping[str, JsonValue], int], tuple[str, str]]] = {
+    "push": _pushed_by_push,
+    "create": _created_by_push,
+    "pull_request": _pushed_to_pull_request,
+}

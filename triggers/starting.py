@@ -1,22 +1,24 @@
 """Starting a run outside of dispatch: by hand, or of a delivery that is played again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.event import Event, Person
+from loops.event import Event, Person, event_json
 from loops.filters import ProjectFilters
-from loops.packed import unpack
+from loops.packed import pack, unpack
 from loops.ports import Engine
 from loops.runs.state import RunState
 from loops.store import runs as runs_store
+from loops.store.deliveries import EventRow
 from loops.store.runs import NewRun
 from loops.store.workflows import WorkflowRow
 from triggers.definitions import ReadRevision
 from triggers.dispatch import run_id
+from triggers.verdict import Verdict
 
 Begin: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], RunState]
 Writes: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], tuple[str, ...]]
@@ -35,8 +37,23 @@ class Start:
 
 def start_run(connection: sa.Connection, engine: Engine, start: Start, now: datetime) -> str:
     """Insert the run and put its first segment into the queue, as part of the caller's transaction; its id."""
+    run = _new_run(start)
+    if runs_store.insert(connection, run, now):
+        engine.enqueue(connection, run.id, 0)
+    return run.id
+
+
+def start_runs(connection: sa.Connection, engine: Engine, starts: Sequence[Start], now: datetime) -> None:
+    """The same of several that nobody started before."""
+    new = [_new_run(start) for start in starts]
+    runs_store.insert_all(connection, new, now)
+    for run in new:
+        engine.enqueue(connection, run.id, 0)
+
+
+def _new_run(start: Start) -> NewRun:
     row, event = start.row, start.event
-    run = NewRun(
+    return NewRun(
         id=run_id(event, row.project_id, row.id, start.replay),
         project_id=row.project_id,
         workflow_id=row.id,
@@ -48,9 +65,20 @@ def start_run(connection: sa.Connection, engine: Engine, start: Start, now: date
         replay=start.replay,
         state=start.state,
     )
-    if runs_store.insert(connection, run, now):
-        engine.enqueue(connection, run.id, 0)
-    return run.id
+
+
+def undelivered(project_id: str, event: Event, verdict: Verdict) -> EventRow:
+    """The row of an event that came in no delivery, with what was decided of it."""
+    return EventRow(
+        project_id=project_id,
+        source=event.source,
+        uuid=event.uuid,
+        delivery_id="",
+        position=0,
+        name=event.name,
+        verdicts=[verdict.as_json()],
+        body=pack(event_json(event)),
+    )
 
 
 def event_of(stored: bytes) -> Event:

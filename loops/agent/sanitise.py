@@ -15,8 +15,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from loops.agent.invisible import without_invisible
 from loops.event import JsonValue
+from loops.invisible import without_invisible
 
 _ALLOWED = frozenset({"http", "https", "mailto"})
 _PASSES = 4

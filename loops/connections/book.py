@@ -63,6 +63,13 @@ class ConnectionBook:
             raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
         return found
 
+    async def of_project(self, project_id: str, connection_id: int, kind: str) -> OpenConnection:
+        """The same, of this project alone: that of another is not there."""
+        found = await self.get(connection_id, kind)
+        if found.project_id != project_id:
+            raise NotFound(f"there is no {kind} connection {connection_id}", hint="see: loops integrations list")
+        return found
+
     async def unfit(self, project_id: str, kind: str, wanted: int) -> Unfit | None:
         """Why a message cannot leave over a connection; None where it is one of the project, of this kind."""
         return await self._reader.read(lambda connection: unfit(connection, project_id, kind, wanted))

@@ -12,7 +12,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from loops.connections.slack_answer import TOKEN_MENDS, Answer
+from loops.connections.slack_answer import SCOPE_MEND, TOKEN_MENDS, Answer
 from loops.errors import ExternalError, Unreached
 
 SLACK_API = "https://slack.com/api/"
@@ -43,15 +43,18 @@ SCOPES: Mapping[str, str] = MappingProxyType(
 )
 """What each scope of the bot token is for."""
 
+_SOCKET = "apps.connections.open"
 _CONNECTIONS_WRITE = "an app_token needs the scope connections:write; make a new one with it"
 _MENDS: Mapping[str, str] = MappingProxyType(
     {
         **TOKEN_MENDS,
-        "missing_scope": _CONNECTIONS_WRITE,
-        "forbidden_scope": _CONNECTIONS_WRITE,
+        "missing_scope": SCOPE_MEND,
         "too_many_websockets": "Slack allows ten sockets an app: run fewer web processes",
         "ratelimited": "it is tried again later",
     }
+)
+_SOCKET_MENDS: Mapping[str, str] = MappingProxyType(
+    {**_MENDS, "missing_scope": _CONNECTIONS_WRITE, "forbidden_scope": _CONNECTIONS_WRITE}
 )
 
 
@@ -136,7 +139,7 @@ async def identify(bot_token: str, base_url: str, *, seconds: float = SECONDS) -
             user_id=told.text("user_id"),
             bot_id=bot_id,
             app_id=await _app_id(client, bot_id) if bot_id else "",
-            scopes=frozenset(scope for one in told.header("x-oauth-scopes").split(",") if (scope := one.strip())),
+            scopes=told.scopes,
         )
 
 
@@ -153,9 +156,9 @@ async def _app_id(client: SlackClient, bot_id: str) -> str:
 async def open_socket(app_token: str, base_url: str, *, seconds: float = SECONDS) -> str:
     """The address of a new socket, good for one use. Raises ExternalError, its hint says what mends it."""
     async with slack_client(app_token, base_url, seconds=seconds) as client:
-        url = (await _told(client, "apps.connections.open")).text("url")
+        url = (await _told(client, _SOCKET)).text("url")
     if not url.startswith(("ws://", "wss://")):
-        raise ExternalError("Slack", "apps.connections.open gives no address of a socket", hint="check api_base_url")
+        raise ExternalError("Slack", f"{_SOCKET} gives no address of a socket", hint="check api_base_url")
     return url
 
 
@@ -167,16 +170,18 @@ def missing_scopes(granted: frozenset[str]) -> list[str]:
 async def _told(client: SlackClient, method: str, asked: Mapping[str, str] | None = None) -> Answer:
     answer = await client.call(method, asked)
     if not answer.ok:
-        raise _refused(method, answer)
+        raise refused(method, answer)
     return answer
 
 
-def _refused(method: str, answer: Answer) -> ExternalError:
+def refused(method: str, answer: Answer) -> ExternalError:
+    """The error that an answer which is not ok makes."""
     if not answer.code:
         message = f"what answers {method} is no API of Slack's: status {answer.status}"
         return ExternalError("Slack", message, status=answer.status, hint="check api_base_url")
     message = f"{method} is refused: {answer.code}"
     if answer.needed:
         message += f", needed {answer.needed}, provided {answer.provided}"
-    hint, after = _MENDS.get(answer.code, ""), answer.retry_after
-    return ExternalError("Slack", message, status=answer.status, retry_after=after, hint=hint)
+    mend = (_SOCKET_MENDS if method == _SOCKET else _MENDS).get(answer.code, "")
+    hint = mend.format(needed=answer.needed or "that it lacks", provided=answer.provided)
+    return ExternalError("Slack", message, status=answer.status, retry_after=answer.retry_after, hint=hint)

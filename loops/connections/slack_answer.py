@@ -10,6 +10,12 @@ _ANEW = (
     "there after a change of its scopes"
 )
 _LONGEST_WAIT = 3600.0
+_LIMITED = 429
+
+_BY_ID = (
+    "name the channel by its id (open its details in Slack: the id stands at the end), in this workspace; to a private "
+    "channel the app must be invited: /invite @{app}"
+)
 
 TOKEN_MENDS: Mapping[str, str] = MappingProxyType(
     {
@@ -23,6 +29,18 @@ TOKEN_MENDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What mends a token that Slack does not take, by Slack's word for it."""
+
+SCOPE_MEND = "add the scope {needed} under OAuth & Permissions, then install the app anew: it has {provided}"
+"""What mends that a token may not do something."""
+
+CHANNEL_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "not_in_channel": ("the app is not in {channel}", "invite it there: /invite @{app}"),
+        "channel_not_found": ("{channel} is no channel that the app sees", _BY_ID),
+        "is_archived": ("{channel} is archived", "unarchive it, or name another channel"),
+    }
+)
+"""Why nothing can be posted to a channel, and what mends it, by Slack's word for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,16 @@ class Answer:
         """The seconds that Slack asks to wait, an hour at most; None where it does not say."""
         told = self.header("retry-after")
         return min(float(told), _LONGEST_WAIT) if told.isascii() and told.isdigit() else None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether Slack asks for patience."""
+        return self.status == _LIMITED or self.code in {"ratelimited", "rate_limited"}
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """What the token may do, which Slack tells with most answers."""
+        return frozenset(scope for one in self.header("x-oauth-scopes").split(",") if (scope := one.strip()))
 
     def header(self, name: str) -> str:
         """A header by its name in lower case; empty where there is none."""

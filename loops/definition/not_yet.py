@@ -6,10 +6,8 @@ An entry goes when what it names is built.
 from collections.abc import Mapping
 
 from loops.definition.findings import Findings, join
-from loops.definition.schema.actions import ActionShape, FunctionConfig, TriggerAction
-from loops.definition.schema.triggers import Trigger
+from loops.definition.schema.actions import ActionShape, FunctionConfig
 
-UNSTARTED_TRIGGERS = frozenset({"schedule"})
 INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     "template-posthog-create-task": {
         "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
@@ -19,8 +17,6 @@ INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-_WHAT_STARTS = "loops run starts it by hand"
-
 
 def not_built(template_id: str) -> str:
     """What is said of a function template that no part of this release carries out."""
@@ -28,20 +24,10 @@ def not_built(template_id: str) -> str:
 
 
 def warn_of_action(action: ActionShape, path: str, findings: Findings) -> None:
-    """Warn where a trigger starts nothing, and where a step does not do all of its work. `path` is where the action
-    stands."""
+    """Warn where a step does not do all of its work. `path` is where the action stands."""
     config = action.config
-    if isinstance(action, TriggerAction):
-        _warn_of_trigger(action.config, join(path, "config"), findings)
-    elif isinstance(config, FunctionConfig):
+    if isinstance(config, FunctionConfig):
         for name, words in INPUTS_TO_COME.get(config.template_id, {}).items():
             given = config.inputs.get(name)
             if given is not None and given.value:
                 findings.warn(join(path, "config", "inputs", name), words)
-
-
-def _warn_of_trigger(trigger: Trigger, path: str, findings: Findings) -> None:
-    if trigger.type in UNSTARTED_TRIGGERS:
-        findings.warn(
-            join(path, "type"), "nothing starts a workflow of this trigger type in this release yet", _WHAT_STARTS
-        )

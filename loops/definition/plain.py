@@ -28,6 +28,8 @@ SERVER_KEYS = frozenset(
         "draft_encrypted_inputs",
         "action_redirects",
         "user_access_level",
+        "shape",
+        "changed",
         "email_sending_paused_at",
         "email_sending_paused_reason",
         "email_sending_paused_by",
@@ -36,7 +38,7 @@ SERVER_KEYS = frozenset(
     }
 )
 _MISSED: Mapping[str, str] = {
-    "schedules": "schedules are no part of the document; create them for the workflow",
+    "schedules": "create them for the workflow, or apply the file: loops apply -f FILE",
     "abort_action": "leave it out; an action's on_error decides what a failure does",
 }
 

@@ -3,6 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from loops.errors import Conflict, StoreBusy
 from loops.event import JsonValue
@@ -10,12 +13,27 @@ from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import run_queries, run_requests
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from loops.store.run_requests import CancelRequest
+
 log = logging.getLogger("loops.runs")
 
+_AT_ONCE = 50
+"""How many runs of a workflow are cancelled in one transaction."""
 _CANCEL_PATIENCE = 5.0
 _CANCEL_POLL = 0.1
 # What a person may cut short; everything else wakes its run itself, once it has really happened.
 _RESUMED_BY_PEOPLE = frozenset({"timer", "approval", "event"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Runs that were cancelled, and those that were asked to stop and still act."""
+
+    cancelled: int = 0
+    stopping: tuple[str, ...] = ()
 
 
 class RunControl:
@@ -55,6 +73,36 @@ class RunControl:
             row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
             status = str(row["status"])
         return status
+
+    async def cancel_all(self, workflow_id: str) -> Stopped:
+        """Cancel every open run of a workflow, and wait a little for those that act."""
+        acting: list[str] = []
+        cancelled = 0
+        while asked := await self._writer.run(lambda connection: self._ask_some(connection, workflow_id)):
+            for run_id, request in asked.items():
+                if request.status == "running":
+                    acting.append(run_id)
+                else:
+                    cancelled += 1
+                    await self._engine.drop(run_id, request.seq)
+        left = await self._until_over(acting)
+        return Stopped(cancelled + len(acting) - len(left), tuple(left))
+
+    def _ask_some(self, connection: "Connection", workflow_id: str) -> "Mapping[str, CancelRequest]":
+        now = self._clock.now()
+        return {
+            run_id: run_requests.request_cancel(connection, run_id, now, self._stop)
+            for run_id in run_requests.held_to_cancel(connection, workflow_id, _AT_ONCE)
+        }
+
+    async def _until_over(self, run_ids: list[str]) -> list[str]:
+        """Those that still act when patience ends."""
+        left = run_ids
+        deadline = asyncio.get_running_loop().time() + _CANCEL_PATIENCE
+        while left and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(_CANCEL_POLL)
+            left = await self._reader.read(partial(run_requests.still_open, run_ids=left))
+        return left
 
     async def resume(self, project_id: str, run_id: str, payload: Mapping[str, JsonValue]) -> None:
         """Wake a waiting run now. Raises NotFound, or Conflict when it does not wait (any more)."""

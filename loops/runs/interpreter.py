@@ -162,8 +162,7 @@ class Interpreter:
         return await persist(self._writer, lambda connection: self._settling.settle(connection, acting, came))
 
     async def _over(self, claimed: Claimed, owner: str, state: RunState, effect: Finish) -> None:
-        now, run = self._clock.now(), (claimed.run_id, claimed.seq, owner)
-        await persist(self._writer, lambda connection: store.finish(connection, *run, state, None, effect, now))
+        await persist(self._writer, lambda connection: self._settling.finish(connection, claimed, owner, state, effect))
         self._tell_over(claimed, effect)
 
     def _tell_over(self, claimed: Claimed, effect: Finish) -> None:

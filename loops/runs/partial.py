@@ -28,13 +28,14 @@ class PartialResults:
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
 
-    def put(self, connection: "sa.Connection", acting: "Acting", failed: Failed) -> None:
-        """Store the message that would have followed, made of the partial result and marked as such; nothing where none
-        follows. Whatever goes wrong here must not undo that the run is over."""
+    def put(self, connection: "sa.Connection", acting: "Acting", failed: Failed) -> str | None:
+        """Store the message that would have followed, made of the partial result and marked as such; the step that
+        would have sent it, None where nothing is stored. Whatever goes wrong here must not undo that the run is over.
+        """
         segment = acting.segment
         notify = _following_message(segment.program, acting.action_id)
         if notify is None:
-            return
+            return None
         run_id = segment.claimed.run_id
         try:
             with connection.begin_nested():
@@ -45,6 +46,8 @@ class PartialResults:
                 self._messages.put(connection, kind, inputs, origin, notice=_notice(failed))
         except Exception:
             log.exception("the partial result could not be sent", extra={"run_id": run_id, "step": notify})
+            return None
+        return notify
 
 
 def _notice(failed: Failed) -> str:

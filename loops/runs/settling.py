@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ from loops.errors import LoopsError
 from loops.event import JsonValue
 from loops.ports import Clock, Engine
 from loops.runs import trace
+from loops.runs.alert_words import AlertTarget, step_target
+from loops.runs.alerting import Alerting, RunEnd
 from loops.runs.partial import PartialResults
 from loops.runs.program import Program
 from loops.runs.state import (
@@ -101,12 +103,18 @@ class Settling:
     """Stores outcomes. `stop` stops what a run is about to wait for, when its cancellation was asked for meanwhile."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, stop: Stop = nothing_to_stop, partials: PartialResults | None = None
+        self,
+        engine: Engine,
+        clock: Clock,
+        stop: Stop = nothing_to_stop,
+        partials: PartialResults | None = None,
+        alerting: Alerting | None = None,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._stop = stop
         self._partials = partials
+        self._alerting = alerting
 
     def settle(self, connection: sa.Connection, acting: Acting, came: StepOutcome) -> Settled:
         """Store the outcome, which a Transacted step decides here. Raises RunFenced, and what the decision raises."""
@@ -124,11 +132,31 @@ class Settling:
             self._park(connection, claimed, effect.wait, asked=asked, now=now)
         elif isinstance(effect, Finish):
             store.finish(*run, row, effect, now)
-            if self._partials is not None and isinstance(outcome, Failed) and outcome.told:
-                self._partials.put(connection, acting, outcome)
+            self._tell(connection, acting, outcome, effect)
         else:
             asked = store.record(*run, row, now)
         return Settled(after, effect, row, asked)
+
+    def finish(self, connection: sa.Connection, claimed: Claimed, owner: str, state: RunState, effect: Finish) -> None:
+        """Store that a run is over without a step. Raises RunFenced."""
+        run = (connection, claimed.run_id, claimed.seq, owner, state)
+        store.finish(*run, None, effect, self._clock.now())
+        if self._alerting is not None:
+            self._alerting.run_over(connection, _end(claimed, effect))
+
+    def _tell(self, connection: sa.Connection, acting: Acting, outcome: Outcome, effect: Finish) -> None:
+        """Send what there is of a result, and tell of the failure whoever was not told by that."""
+        sent = None
+        if self._partials is not None and isinstance(outcome, Failed) and outcome.told:
+            sent = self._partials.put(connection, acting, outcome)
+        if self._alerting is None:
+            return
+        program = acting.segment.program
+        told = None if sent is None else _message_target(program.action(sent))
+        unsent = isinstance(outcome, Failed) and outcome.code.startswith("message.")
+        refused = _message_target(program.action(acting.action_id)) if unsent else None
+        end = replace(_end(acting.segment.claimed, effect), told=told, refused=refused, is_told=sent is not None)
+        self._alerting.run_over(connection, end)
 
     def _park(self, connection: sa.Connection, claimed: Claimed, wait: Wait, *, asked: bool, now: datetime) -> None:
         """The next segment: at the deadline, or at once where the run is to be cancelled and nothing acts any more."""
@@ -136,6 +164,17 @@ class Settling:
         if asked and self._stop(connection, wait):
             delay = 0.0
         self._engine.enqueue(connection, claimed.run_id, claimed.seq + 1, delay=delay)
+
+
+def _end(claimed: Claimed, effect: Finish) -> RunEnd:
+    return RunEnd(claimed.project_id, claimed.workflow_id, claimed.run_id, effect.status, effect.reason)
+
+
+def _message_target(action: Any) -> AlertTarget | None:  # noqa: ANN401 - one of the schema's action classes
+    """Whom an action sends its message to."""
+    inputs = getattr(action.config, "inputs", {})
+    values = {name: one.value for name, one in inputs.items()}
+    return step_target(getattr(action.config, "template_id", None), values)
 
 
 def failure(error: LoopsError) -> Failed:

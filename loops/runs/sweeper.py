@@ -4,6 +4,7 @@
 2. A run that is open, while the engine has no segment of it, or one that ended badly: give it a new segment.
 3. A run whose segments keep dying: end it as failed, and say so.
 4. The same for tasks, whose places in the queue are lost or die as segments do.
+5. Failures that nobody was told of for an hour: tell them.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 
 from loops.errors import StoreBusy
 from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.alerting import Alerting, tell_what_is_due
 from loops.runs.engine import EngineClient, task_place
 from loops.runs.interpreter import Interpreter
 from loops.store import run_requests
@@ -29,18 +31,28 @@ CANCEL_SECONDS = 0.5
 _WOKEN = timedelta(seconds=2)
 _STILL = timedelta(seconds=30)
 _ALIVE = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+_DIES = "interrupted: its worker died again and again at the same step"
 _EXHAUSTED = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 
 
 class Sweeper:
     """One sweep every five seconds; any number of processes may sweep."""
 
-    def __init__(self, writer: Writer, reader: Reader, client: EngineClient, engine: Engine, clock: Clock) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        reader: Reader,
+        client: EngineClient,
+        engine: Engine,
+        clock: Clock,
+        alerting: Alerting | None = None,
+    ) -> None:
         self._writer = writer
         self._reader = reader
         self._client = client
         self._engine = engine
         self._clock = clock
+        self._alerting = alerting
         self._after_task = ""
         self._after = ""  # the sweep goes round by run id, so that a long queue never hides what lies behind it
 
@@ -64,6 +76,8 @@ class Sweeper:
         self._after = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses(found)
         mended = len(woken) + await self._sweep_tasks()
+        if self._alerting is not None:
+            await tell_what_is_due(self._alerting, self._writer, self._reader, self._clock)
         for run_id, seq in found:
             mended += await self._mend(run_id, seq, statuses.get((run_id, seq)))
         return mended
@@ -74,10 +88,15 @@ class Sweeper:
         if status != _EXHAUSTED and await self._writer.run(lambda connection: self._restart(connection, run_id, seq)):
             log.warning("run had no segment in the engine; it has a new one", extra={"run_id": run_id, "was": status})
             return 1
-        now, reason = self._clock.now(), "interrupted: its worker died again and again at the same step"
-        if await self._writer.run(lambda connection: store.give_up(connection, run_id, seq, reason, now)):
-            log.error("run given up", extra={"run_id": run_id, "reason": reason})
+        if await self._writer.run(lambda connection: self._give_up(connection, run_id, seq)):
+            log.error("run given up", extra={"run_id": run_id, "reason": _DIES})
         return 1
+
+    def _give_up(self, connection: sa.Connection, run_id: str, seq: int) -> bool:
+        ended = store.give_up(connection, run_id, seq, _DIES, self._clock.now())
+        if ended and self._alerting is not None:
+            self._alerting.given_up(connection, run_id, _DIES)
+        return ended
 
     def _restart(self, connection: sa.Connection, run_id: str, seq: int) -> bool:
         fresh = store.restart_segment(connection, run_id, seq, self._clock.now())

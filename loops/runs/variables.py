@@ -59,9 +59,9 @@ def assign(
     fresh: dict[str, JsonValue] = {}
     for output in outputs:
         for key, path, value in _values(output, result):
-            fresh[key] = value if refer_to is None or _size(value) <= LARGEST_COPY else _reference(refer_to, path)
+            fresh[key] = value if refer_to is None or size_of(value) <= LARGEST_COPY else _reference(refer_to, path)
     merged = {**variables, **fresh}
-    size = _size({key: value for key, value in merged.items() if not _is_reference(value)})
+    size = size_of({key: value for key, value in merged.items() if not _is_reference(value)})
     if size > MOST_BYTES:
         names = ", ".join(sorted(fresh))
         raise VariablesTooLargeError(
@@ -98,5 +98,6 @@ def _referred(value: JsonValue, results: Mapping[str, JsonValue]) -> JsonValue:
     return read_path(result, path) if path else result
 
 
-def _size(value: JsonValue) -> int:
+def size_of(value: JsonValue) -> int:
+    """The bytes that a value takes as JSON."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

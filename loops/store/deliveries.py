@@ -221,7 +221,18 @@ def quarantine(connection: sa.Connection, delivery_id: str, attempts: int, reaso
 def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
     """Store an event, or its new verdicts when it is dispatched again: an event that came before in another delivery is
     shown with this one then. Its body stays for the runs that need it."""
-    values = {
+    put_events(connection, [row], now)
+
+
+def put_events(connection: sa.Connection, rows: Sequence[EventRow], now: datetime) -> None:
+    """Store several as `put_event` stores one."""
+    changed = ("verdicts", "delivery_id", "position")
+    statement = insert_or_set(connection, events, changed, kept=("body", "facts"))
+    connection.execute(statement, [_event_values(row, now) for row in rows])
+
+
+def _event_values(row: EventRow, now: datetime) -> dict[str, Any]:
+    return {
         "project_id": row.project_id,
         "source": row.source,
         "uuid": row.uuid,
@@ -233,8 +244,6 @@ def put_event(connection: sa.Connection, row: EventRow, now: datetime) -> None:
         "body": row.body,
         "facts": None if row.facts is None else dict(row.facts),
     }
-    changed = ("verdicts", "delivery_id", "position")
-    connection.execute(insert_or_set(connection, events, changed, kept=("body", "facts")), values)
 
 
 def brought_by(

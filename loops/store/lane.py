@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from loops.errors import StoreBusy
 from loops.ports import DeliveryRow, Receipt
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -139,7 +139,7 @@ class Lane:
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained
             self._queue.put(None)
-        await off_loop(self._thread.join)
+        await on_own_thread(self._thread.join)
 
     def _work(self) -> None:
         while (group := self._queue.get()) is not None:

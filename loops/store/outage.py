@@ -23,6 +23,12 @@ def is_outage(error: BaseException) -> bool:
     return type(cause) in {sqlite3.DatabaseError, sqlite3.InternalError, sqlite3.InterfaceError}
 
 
+def is_deadlock(error: BaseException) -> bool:
+    """Whether Postgres gave up a statement since two transactions waited for each other."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(cause, "sqlstate", None) == "40P01"
+
+
 def is_locked(error: BaseException) -> bool:
     """Whether somebody else has SQLite's write lock."""
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -38,7 +44,8 @@ def busy(error: BaseException) -> StoreBusy:
 
 def unstorable(error: BaseException) -> PayloadMalformed:
     """What a caller is told whose values no statement could store."""
-    return PayloadMalformed(f"the delivery holds what the database cannot store: {_first_line(error)}")
+    message = f"the delivery holds what the database cannot store: {_first_line(error)}"
+    return PayloadMalformed(message, path="body", hint="this is a fault of Loops: please report it")
 
 
 def _first_line(error: BaseException) -> str:

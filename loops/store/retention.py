@@ -1,10 +1,10 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, and persons
-and groups that were not heard of again, after 90 days; windows of masks a day after their end, and those of archived
-workflows; idempotency keys of runs by hand after 24 hours. Nothing goes that an open run still needs, no message that
-is not at rest, and no note that is open.
+`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, occurrences,
+and persons and groups that were not heard of again, after 90 days; windows of masks a day after their end, and those of
+archived workflows; idempotency keys of runs by hand after 24 hours. Nothing goes that an open run still needs, no
+message that is not at rest, and no note that is open.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from loops.store.people_tables import groups, persons
 from loops.store.run_keys import KEEP as KEEP_RUN_KEYS
 from loops.store.run_keys import run_keys
 from loops.store.runs import OPEN
+from loops.store.schedule_tables import occurrences
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
 
@@ -43,6 +44,7 @@ _MASK = (masks.c.workflow_id, masks.c.digest, masks.c.ends_at)
 _ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.status == "archived"))
 # With the instant: a key that was used again meanwhile stays.
 _RUN_KEY = (run_keys.c.workflow_id, run_keys.c.key, run_keys.c.created_at)
+_OCCURRENCE = (occurrences.c.schedule_id, occurrences.c.due_at)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -72,6 +74,7 @@ class Old:
     masks: Keys = field(default_factory=list)
     heads: Keys = field(default_factory=list)
     run_keys: Keys = field(default_factory=list)
+    occurrences: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -106,6 +109,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         or batch(sa.select(*_MASK).where(_ARCHIVED)),
         heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
         run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
+        occurrences=batch(sa.select(*_OCCURRENCE).where(occurrences.c.due_at < older)),
     )
 
 
@@ -129,6 +133,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (masks.delete().where(_among(_MASK, old.masks)), old.masks),
         (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
         (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
+        (occurrences.delete().where(_among(_OCCURRENCE, old.occurrences)), old.occurrences),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -1,6 +1,7 @@
 """Reading runs for people: lists, one run with its steps, counts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -70,9 +71,68 @@ def page(
     return [dict(row) for row in rows.mappings()]
 
 
+def place(connection: sa.Connection, run_id: str) -> tuple[str, str]:
+    """The project and the workflow that a run belongs to. Raises NotFound."""
+    row = connection.execute(sa.select(runs.c.project_id, runs.c.workflow_id).where(runs.c.id == run_id)).first()
+    if row is None:
+        raise NotFound(f"there is no run {run_id!r}")
+    return row[0], row[1]
+
+
 def counts(connection: sa.Connection) -> dict[str, int]:
     """How many runs are open, by status."""
     rows = connection.execute(
         sa.select(runs.c.status, sa.func.count()).where(runs.c.status.in_(OPEN)).group_by(runs.c.status)
     )
     return {row[0]: row[1] for row in rows}
+
+
+def by_status(
+    connection: sa.Connection, project_id: str, period: tuple[datetime, datetime], workflow_id: str | None = None
+) -> dict[str, dict[str, int]]:
+    """How many runs of each workflow began in a period, its end left out, by their status now."""
+    query = sa.select(runs.c.workflow_id, runs.c.status, sa.func.count()).where(
+        runs.c.project_id == project_id, runs.c.created_at >= period[0], runs.c.created_at < period[1]
+    )
+    if workflow_id is not None:
+        query = query.where(runs.c.workflow_id == workflow_id)
+    counted: dict[str, dict[str, int]] = {}
+    for one, status, count in connection.execute(query.group_by(runs.c.workflow_id, runs.c.status)):
+        counted.setdefault(one, {})[status] = count
+    return counted
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """The open runs of a workflow: how many, by status, and the ids of the first of them."""
+
+    statuses: Mapping[str, int]
+    ids: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.statuses)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(self.statuses.values())
+
+    @property
+    def words(self) -> str:
+        """As in `1 running, 2 waiting`."""
+        return ", ".join(f"{self.statuses[status]} {status}" for status in _OPEN_ORDER if status in self.statuses)
+
+
+_OPEN_ORDER = ("running", "waiting", "queued")
+_MOST_NAMED = 5
+
+
+def under_way(connection: sa.Connection, workflow_id: str) -> UnderWay:
+    """What runs of a workflow now."""
+    here = (runs.c.workflow_id == workflow_id, runs.c.status.in_(OPEN))
+    counted = connection.execute(sa.select(runs.c.status, sa.func.count()).where(*here).group_by(runs.c.status))
+    statuses = {row[0]: row[1] for row in counted}
+    if not statuses:
+        return UnderWay({}, ())
+    first = connection.execute(sa.select(runs.c.id).where(*here).order_by(runs.c.created_at).limit(_MOST_NAMED))
+    return UnderWay(statuses, tuple(first.scalars()))

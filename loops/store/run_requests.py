@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from loops.errors import Conflict, NotFound
 from loops.event import JsonValue
 from loops.runs.state import OVER, Wait
-from loops.store.runs import end_waiting, read_wait
+from loops.store.runs import OPEN, end_waiting, read_wait
 from loops.store.tables import runs
 
 
@@ -98,6 +98,19 @@ def request_cancel(
         end_waiting(connection, run_id, "cancelled", now)
     connection.execute(runs.update().where(runs.c.id == run_id).values(**values))
     return CancelRequest("running" if status == "running" else "cancelled", seq)
+
+
+def held_to_cancel(connection: sa.Connection, workflow_id: str, limit: int) -> list[str]:
+    """The first open runs of a workflow that nobody has asked to stop, held until the transaction ends."""
+    here = (runs.c.workflow_id == workflow_id, runs.c.status.in_(OPEN), runs.c.cancel_requested_at.is_(None))
+    found = connection.execute(sa.select(runs.c.id).where(*here).order_by(runs.c.id).limit(limit).with_for_update())
+    return list(found.scalars())
+
+
+def still_open(connection: sa.Connection, run_ids: Sequence[str]) -> list[str]:
+    """Which of these runs are not over."""
+    found = connection.execute(sa.select(runs.c.id).where(runs.c.id.in_(run_ids), runs.c.status.in_(OPEN)))
+    return list(found.scalars())
 
 
 def cancel_requests(connection: sa.Connection, run_ids: Sequence[str]) -> list[str]:

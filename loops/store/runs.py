@@ -81,7 +81,16 @@ class StepRow:
 
 def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
     """Insert a run unless its id is known; whether it is new."""
-    row = {
+    return connection.execute(insert_once(connection, runs), _values(run, now)).rowcount > 0
+
+
+def insert_all(connection: sa.Connection, new: Sequence[NewRun], now: datetime) -> None:
+    """Insert runs whose ids are not known."""
+    connection.execute(insert_once(connection, runs), [_values(run, now) for run in new])
+
+
+def _values(run: NewRun, now: datetime) -> dict[str, Any]:
+    return {
         "id": run.id,
         "project_id": run.project_id,
         "workflow_id": run.workflow_id,
@@ -102,7 +111,6 @@ def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
         "created_at": now,
         "updated_at": now,
     }
-    return connection.execute(insert_once(connection, runs), row).rowcount > 0
 
 
 def claim(connection: sa.Connection, run_id: str, seq: int, owner: str, now: datetime) -> Claimed | None:

@@ -21,6 +21,7 @@ class Project(SQLModel, table=True):
     name: str
     time_zone: str = "UTC"
     test_account_filters: list[Any] | None = json_field()
+    alert_target: dict[str, Any] | None = json_field()
     created_at: datetime = instant_field()
 
 

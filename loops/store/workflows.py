@@ -108,18 +108,32 @@ def page(
     status: str | None = None,
     origin_product: str | None = None,
     name: str | None = None,
+    search: str | None = None,
 ) -> list[WorkflowRow]:
-    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status."""
+    """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status. `search`
+    stands in the name or the description."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
     query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
     if name is not None:
         query = query.where(workflows.c.name == name)
+    if search is not None:
+        texts = (workflows.c.name, workflows.c.description)
+        query = query.where(sa.or_(*(text.icontains(search, autoescape=True) for text in texts)))
     if origin_product is not None:
         query = query.where(workflows.c.origin_product == origin_product)
     if before is not None:
         query = query.where(sa.tuple_(workflows.c.created_at, workflows.c.id) < sa.tuple_(*_literals(before)))
     query = query.order_by(workflows.c.created_at.desc(), workflows.c.id.desc()).limit(limit)
     return [WorkflowRow(*row) for row in connection.execute(query)]
+
+
+def active(connection: sa.Connection, project_id: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The name and definition of each workflow of a project that may start runs, by name."""
+    here = (workflows.c.project_id == project_id, workflows.c.status == "active")
+    rows = connection.execute(
+        sa.select(workflows.c.name, workflows.c.definition).where(*here).order_by(workflows.c.name)
+    )
+    return [(row[0], row[1]) for row in rows]
 
 
 def _literals(before: tuple[datetime, str]) -> tuple[Any, Any]:

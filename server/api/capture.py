@@ -34,7 +34,8 @@ PROXY_PREFIX = "/ingest"
 
 _STATUS = {"status": 1}
 _JSON = {"Content-Type": "application/json"}
-# No flag, no recording, no survey, and how captures may be packed.
+# No flag, no recording, and how captures may be packed. Of surveys nothing: told that there are none, posthog-js loads
+# its script for them from here all the same.
 _CONFIGURATION: dict[str, JsonValue] = {
     "config": {},
     "featureFlags": {},
@@ -43,7 +44,6 @@ _CONFIGURATION: dict[str, JsonValue] = {
     "errorsWhileComputingFlags": False,
     "hasFeatureFlags": False,
     "sessionRecording": False,
-    "surveys": False,
     "siteApps": [],
     "toolbarParams": {},
     "isAuthenticated": False,
@@ -117,7 +117,8 @@ class _Capture:
     async def _receive(self, request: web.Request) -> web.Response:
         compression = request.query.get("compression", "")
         if compression.startswith("lz64"):
-            raise PayloadMalformed("compression lz64 is not read", hint="use a posthog-js that packs with gzip")
+            hint = "use a posthog-js that packs with gzip"
+            raise PayloadMalformed("compression lz64 is not read", path="compression", hint=hint)
         body, held = await read_body(request, LIMIT, self._budget)
         try:
             decoded = await self._decode(body)

@@ -186,10 +186,11 @@ async def read_body(request: web.Request, limit: int, budget: BodyBudget) -> tup
     except TimeoutError as error:
         body.drop()
         message = f"the body did not arrive within {_BODY_SECONDS:.0f} s"
-        raise PayloadMalformed(message, hint="send it again, faster") from error
+        raise PayloadMalformed(message, path="body", hint="send it again, faster") from error
     except (ClientPayloadError, ConnectionError) as error:
         body.drop()
-        raise PayloadMalformed("the body could not be read to its end", hint="send it again, whole") from error
+        message = "the body could not be read to its end"
+        raise PayloadMalformed(message, path="body", hint="send it again, whole") from error
     except BaseException:
         body.drop()
         raise
@@ -220,7 +221,7 @@ class _Body:
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is over the limit of {limit} bytes")
+    return PayloadTooLarge(f"the body is over the limit of {limit} bytes", hint="send less at once")
 
 
 def refusal(error: LoopsError) -> web.Response:
@@ -231,5 +232,7 @@ def refusal(error: LoopsError) -> web.Response:
     status = error.http_status if isinstance(error, DeliveryError | StoreError) else 500
     headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
     message, hint = (error.message, error.hint) if status < 500 else _OURS.get(status, _OUR_FAULT)
-    told = {"error": {"code": error.code, "message": message, "hint": hint}}
-    return web.Response(status=status, body=_json(told), content_type="application/json", headers=headers)
+    told = {"code": error.code, "message": message, "hint": hint}
+    if error.path and status < 500:
+        told["path"] = error.path
+    return web.Response(status=status, body=_json({"error": told}), content_type="application/json", headers=headers)

@@ -8,11 +8,13 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from loops.connections.kinds import KINDS, check_changes, check_name, check_settings, kind_named
-from loops.errors import RequestError, StoreError
+from loops.errors import NotFound, RequestError, StoreError
 from loops.event import JsonValue
 from loops.store import connections as store
 from loops.store.connections import ConnectionRow
 from server.api.call import Call, answer, listed, number_after
+from server.checks.check import told
+from server.checks.connection import connection_checks, look_up, unasked
 from server.services import Services
 
 
@@ -78,6 +80,19 @@ async def update(call: Call) -> web.Response:
         return dataclasses.replace(row, config=config, secrets=sealed, updated_at=now)
 
     return answer(_item(services, await services.writer.run(put)))
+
+
+async def check(call: Call) -> web.Response:
+    """Ask the service behind a connection: whether its credentials work, what they lack that active loops need, and
+    whether the app is in the channels that they post to. A mail server is reached and signed in to; nothing is sent."""
+    number, services = call.number("id"), call.services
+    row = await services.reader.read(lambda connection: store.get(connection, number))
+    if row is None or row.project_id != call.project:
+        raise NotFound(f"there is no connection {number}", hint="see: loops integrations list")
+    opened = await services.book.get(number, row.kind)
+    looked = await services.reader.read(lambda connection: look_up(connection, row, opened))
+    checks = await connection_checks(looked, services.box, services.public_url())
+    return answer({"id": str(number), **told(checks or [unasked(row)])})
 
 
 async def rotate(call: Call) -> web.Response:

@@ -4,12 +4,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from loops.definition.form import shape_of
+from loops.errors import ScheduleError
+from loops.schedules.preview import Previewed
+from loops.schedules.wall_clock import zone_of
+from loops.scheduling import timing_of
 from loops.store.connections import TokenRow
 from loops.store.notes import NoteRow
+from loops.store.schedules import OccurrenceRow, ScheduleRow
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.workflows import WorkflowRow
 from server.happening import run_happening
+from server.schedule_words import schedule_words
 from server.trigger_words import trigger_words
 from triggers.replay import Replayed
 
@@ -21,7 +28,7 @@ def _at(instant: datetime | None) -> str | None:
 
 
 def workflow_item(row: WorkflowRow) -> dict[str, Any]:
-    """A workflow in a list: all but its graph; `starts_on` is its trigger in words."""
+    """A workflow in a list: all but its graph; `starts_on` is its trigger in words, `shape` as where it is shown."""
     actions = row.definition.get("actions", ())
     trigger = next((one.get("config") for one in actions if one.get("type") == "trigger"), None)
     return {
@@ -31,6 +38,7 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
         "status": row.status,
         "version": row.version,
         "origin_product": row.origin_product,
+        "shape": shape_of(row.definition)[0],
         "trigger": trigger,
         "starts_on": trigger_words(row.definition).kind,
         "created_by": row.created_by,
@@ -100,6 +108,54 @@ def replayed_item(one: Replayed) -> dict[str, Any]:
         "reason": one.verdict.reason,
         "replay": one.replay,
         "run": one.run,
+    }
+
+
+def schedule_item(row: ScheduleRow, workflow: WorkflowRow) -> dict[str, Any]:
+    """A schedule; `when` is its rule in words. `next_run_at` is null while nothing is to fire, and `fault` says why it
+    cannot."""
+    return {
+        "id": row.id,
+        "workflow": row.workflow_id,
+        "workflow_name": workflow.name,
+        "workflow_status": workflow.status,
+        "when": schedule_words(timing_of(row)),
+        "rrule": row.rrule,
+        "cron": row.cron,
+        "starts_at": row.starts_at,
+        "timezone": row.timezone,
+        "variables": dict(row.variables),
+        "catch_up": row.catch_up,
+        "status": row.status,
+        "next_run_at": _at(row.next_due),
+        "next_local": _at(local_next(row)),
+        "fault": row.fault,
+        "created_at": _at(row.created_at),
+        "updated_at": _at(row.updated_at),
+    }
+
+
+def local_next(row: ScheduleRow) -> datetime | None:
+    """The next occurrence in its zone; None where there is none, or the zone is not known any more."""
+    try:
+        return None if row.next_due is None else row.next_due.astimezone(zone_of(row.timezone))
+    except ScheduleError:
+        return None
+
+
+def previewed_item(one: Previewed) -> dict[str, Any]:
+    """An occurrence that lies ahead; `mark` is skipped, doubled or changed where clocks change, else null."""
+    return {"at": _at(one.at), "local": _at(one.local), "mark": one.mark, "note": one.note}
+
+
+def occurrence_item(row: OccurrenceRow) -> dict[str, Any]:
+    """An occurrence that is over. `run` is null where none began."""
+    return {
+        "at": _at(row.due_at),
+        "outcome": row.outcome,
+        "reason": row.reason,
+        "run": row.run_id,
+        "decided_at": _at(row.decided_at),
     }
 
 

@@ -1,13 +1,10 @@
 """What people start, beside what arrives: runs by hand, deliveries played again, and where a webhook is reached."""
 
-from datetime import UTC, datetime
-
 from aiohttp import web
 
 from loops.errors import RequestError
-from loops.event import JsonValue
 from loops.webhooks import Address
-from server.api.call import Call, answer
+from server.api.call import Call, answer, instant
 from server.api.items import replayed_item
 
 _LONGEST_KEY = 200
@@ -51,27 +48,14 @@ async def replay_missed(call: Call) -> web.Response:
     """Play again what the workflow missed of a period: deliveries that would start it now and started no run of it.
     Done in parts: `next` is the cursor of the part after this, null when all is done."""
     body = await call.document("since", "until", "cursor")
-    since = _instant(body.get("since"), "since")
-    until = call.services.clock.now() if body.get("until") is None else _instant(body["until"], "until")
+    since = instant(body.get("since"), "since")
+    until = call.services.clock.now() if body.get("until") is None else instant(body["until"], "until")
     cursor = body.get("cursor", "")
     if not isinstance(cursor, str) or not cursor.isprintable():
         raise RequestError("the cursor is none of ours", hint="pass `next` of the part before", path="cursor")
     missed = await call.services.replays.missed(call.project, call.piece("id"), (since, until), cursor)
     items = [replayed_item(one) for one in missed.items]
     return answer({"items": items, "looked_at": missed.looked_at, "next": missed.next})
-
-
-def _instant(value: JsonValue, name: str) -> datetime:
-    hint = "as 2026-11-30T09:00:00Z"
-    if not isinstance(value, str):
-        raise RequestError(f"{name} is missing" if value is None else f"{name} is no text", hint=hint, path=name)
-    try:
-        instant = datetime.fromisoformat(value)
-        if instant.tzinfo is None:
-            raise RequestError(f"{name} has no offset", hint=hint, path=name)
-        return instant.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise RequestError(f"{name} is no instant", hint=hint, path=name) from error
 
 
 async def webhook(call: Call) -> web.Response:

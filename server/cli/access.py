@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from loops.errors import RequestError, StoreError
+from server.cli import integrations as asked_of
 from server.cli.commands import Adder, add_paging
 from server.cli.output import complain, say, show, show_list, when
 from server.cli.reach import reached
@@ -30,6 +31,7 @@ def add_commands(add: Adder) -> None:
     update.add_argument(
         "--unset", metavar="KEY", action="append", default=[], help="take a setting away; may be repeated"
     )
+    asked_of.add_commands(integrations)
     integrations.command(
         "rotate", _rotate, "encrypt the secrets of all connections with the first key of LOOPS_SECRET_KEY"
     )

@@ -9,8 +9,10 @@ Run = Callable[[argparse.Namespace], int]
 class Adder:
     """Adds commands. Options that many commands take may stand before the command or behind it."""
 
-    def __init__(self, commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    def __init__(self, commands: "argparse._SubParsersAction[argparse.ArgumentParser]", *, inner: bool = False) -> None:
+        """`inner` commands leave what stands before them as it is."""
         self._commands = commands
+        self._inner = inner
 
     def command(
         self, name: str, run: Run, summary: str, *, reaches: bool = True, shows: bool = True
@@ -20,12 +22,18 @@ class Adder:
         parser.set_defaults(execute=run)
         add_places(parser, argparse.SUPPRESS, reaches=reaches)
         if shows:
-            parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+            default = argparse.SUPPRESS if self._inner else False
+            parser.add_argument("--json", action="store_true", default=default, help="print JSON, for programs")
         return parser
 
     def group(self, name: str, summary: str) -> "Adder":
         """A command that has commands of its own."""
         return Adder(self._add(name, summary).add_subparsers(metavar="COMMAND", required=True))
+
+    @staticmethod
+    def within(parser: argparse.ArgumentParser) -> "Adder":
+        """Of a command that does something by itself, the commands inside of it."""
+        return Adder(parser.add_subparsers(metavar="COMMAND"), inner=True)
 
     def _add(self, name: str, summary: str) -> argparse.ArgumentParser:
         return self._commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")

@@ -1,9 +1,10 @@
 """What `loops doctor` looks at. It changes nothing, and makes nothing that is missing."""
 
+import asyncio
 import platform
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -11,19 +12,18 @@ import sqlalchemy as sa
 
 from config.secret_key import FILE_NAME
 from config.settings import Settings, ensure_secret_key, read_settings
+from loops.connections.book import OpenConnection
 from loops.connections.secrets import SecretBox
 from loops.errors import LoopsError, StoreError
 from loops.store import database
-from loops.store.connections import of_kind
-from loops.store.github import names_of
+from loops.store.connections import ConnectionRow, of_kind
 from loops.store.tables import connections
-from server.cli.checks import Check
+from server.checks.check import Check
+from server.checks.connection import Looked, connection_checks, look_up
 from server.cli.client import Client
-from server.cli.github_checks import Asked, github_checks
 from server.cli.reach import running_socket
-from server.cli.slack_checks import Tokens, slack_checks
 
-_MOST_REPOSITORIES = 5
+_ASKED = ("slack", "smtp", "github")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
 
 
@@ -84,16 +84,20 @@ def _database(settings: Settings) -> Iterator[Check]:
         with database.looking_into(settings.database_url) as connection:
             checks = list(_contents(connection, settings))
             readable = (checks[-1].name, checks[-1].state) == ("stored secrets", "ok")
-            found = _slack_tokens(connection, settings) if readable else []
-            asked = _github_connections(connection) if readable else Asked((), {})
+            box = _box(settings) if readable else None
+            found = _connections(connection, box) if isinstance(box, SecretBox) else []
     except LoopsError as error:
         yield _failed("database", error)
         return
     yield from checks
-    yield from slack_checks(found)
-    box = _box(settings) if asked.rows else None
-    if isinstance(box, SecretBox):
-        yield from github_checks(asked, box, settings.public_url)
+    if found and isinstance(box, SecretBox):
+        yield from asyncio.run(_asked(found, box, settings.public_url))
+
+
+async def _asked(found: Sequence[Looked], box: SecretBox, public_url: str) -> list[Check]:
+    """What the outside says of all connections, asked at once."""
+    told = await asyncio.gather(*(connection_checks(one, box, public_url) for one in found))
+    return [check for checks in told for check in checks]
 
 
 def _contents(connection: sa.Connection, settings: Settings) -> Iterator[Check]:
@@ -146,19 +150,15 @@ def _box(settings: Settings) -> SecretBox | Check:
         return _failed("stored secrets", error)
 
 
-def _slack_tokens(connection: sa.Connection, settings: Settings) -> list[Tokens]:
-    """The Slack connections of every project, once their secrets are known to open."""
-    rows = of_kind(connection, "slack")
-    box = _box(settings) if rows else None
-    return [Tokens(row.name, row.config, box.open(row.secrets)) for row in rows] if isinstance(box, SecretBox) else []
+def _connections(connection: sa.Connection, box: SecretBox) -> list[Looked]:
+    """The connections of every project of which somebody can be asked, once their secrets are known to open."""
+    rows = [row for kind in _ASKED for row in of_kind(connection, kind)]
+    return [look_up(connection, row, _open(row, box)) for row in rows]
 
 
-def _github_connections(connection: sa.Connection) -> Asked:
-    """The GitHub connections of every project, and the repositories that each heard of last."""
-    rows = of_kind(connection, "github")
-    seen = {row.id: names_of(connection, row.id, _MOST_REPOSITORIES) for row in rows}
-    return Asked(rows, {number: [*{one.repository_id: one.name for one in names}.values()]
-                        for number, names in seen.items()})  # fmt: skip
+def _open(row: ConnectionRow, box: SecretBox) -> OpenConnection:
+    secrets = {key: str(value) for key, value in box.open(row.secrets).items()}
+    return OpenConnection(row.id, row.project_id, row.kind, row.name, row.config, secrets)
 
 
 def _has_key_file(settings: Settings) -> bool:

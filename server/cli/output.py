@@ -14,7 +14,7 @@ from typing import Any
 from loops.errors import ConfigError, DefinitionError, Fault, LoopsError
 from server.terminal import plain, when
 
-__all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "took", "when"]
+__all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "tell_checks", "took", "when"]
 
 _NARROWEST = 60
 
@@ -63,6 +63,14 @@ def say(text: str = "") -> None:
     print(text)
 
 
+def tell_checks(checks: Sequence[Mapping[str, str]]) -> None:
+    """A line for each thing that was looked at, and what mends it."""
+    for check in checks:
+        say(f"{check['state']:<8} {check['name']}: {plain(check['message'])}")
+        if check["hint"]:
+            say(f"         {plain(check['hint'])}")
+
+
 def took(begun: str | None, ended: str | None) -> str:
     """The time between two instants."""
     if begun is None or ended is None:
@@ -86,6 +94,7 @@ def complain(error: LoopsError) -> None:
 def complain_of(fault: Fault, word: str = "error") -> None:
     """Print one fault or warning."""
     place = f"{plain(fault.path)}: " if fault.path else ""
-    print(f"{word}: {place}{plain(fault.message)}", file=sys.stderr)
+    code = f" [{fault.code}]" if fault.code else ""
+    print(f"{word}: {place}{plain(fault.message)}{code}", file=sys.stderr)
     if fault.hint:
         print(f"hint: {plain(fault.hint)}", file=sys.stderr)

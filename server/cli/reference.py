@@ -31,7 +31,8 @@ def cli_reference() -> str:
     lines += [*map(_argument, places), "- `--json`: print JSON, for programs", ""]
     for name, summary, command in _commands(parser, "loops"):
         lines += [f"## {name}", "", f"{summary[0].upper()}{summary[1:]}.", ""]
-        own = [action for action in command._actions if action.dest not in _EVERYWHERE]  # noqa: SLF001
+        inner = (*_EVERYWHERE, argparse.SUPPRESS)  # the last stands for commands inside of this one
+        own = [action for action in command._actions if action.dest not in inner]  # noqa: SLF001
         lines += [*map(_argument, own), ""] if own else []
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -43,11 +44,9 @@ def _commands(parser: argparse.ArgumentParser, prefix: str) -> Iterator[tuple[st
             continue
         for choice in action._choices_actions:  # noqa: SLF001
             name, command = f"{prefix} {choice.dest}", action.choices[choice.dest]
-            nested = list(_commands(command, name))
-            if nested:
-                yield from nested
-            else:
+            if command.get_default("execute") is not None:
                 yield name, choice.help or "", command
+            yield from _commands(command, name)
 
 
 def _argument(action: argparse.Action) -> str:

@@ -27,7 +27,7 @@ def add_commands(add: Adder) -> None:
     run = add.command("run", _run, "start a run by hand, of a workflow whose trigger is manual or schedule")
     run.add_argument("workflow", metavar="WORKFLOW", help="by id or name")
     run.add_argument(
-        "--var", dest="variables", metavar="KEY=VALUE", type=_pair, action="append", default=[],
+        "--var", dest="variables", metavar="KEY=VALUE", type=pair, action="append", default=[],
         help="a variable of the workflow in place of its default; may be repeated",
     )  # fmt: skip
     run.add_argument("--key", default="", help="idempotency key: used again within 24 hours it starts nothing more")
@@ -42,7 +42,8 @@ def add_commands(add: Adder) -> None:
     webhook.add_argument("--rotate", action="store_true", help="give it another address; the former is void")
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """A KEY=VALUE argument."""
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise argparse.ArgumentTypeError("not KEY=VALUE")

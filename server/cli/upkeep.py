@@ -1,11 +1,10 @@
 """migrate, doctor: looking after an installation."""
 
 import argparse
-import dataclasses
 import os
 
 from server.cli.commands import Adder
-from server.cli.output import plain, say, show
+from server.cli.output import say, show, tell_checks
 
 
 def add_commands(add: Adder) -> None:
@@ -27,17 +26,9 @@ def _migrate(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
+    from server.checks.check import told
     from server.cli.doctor import examine
 
-    checks = list(examine(args.config, os.environ))
-    healthy = all(check.state != "failed" for check in checks)
-    told = {"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}
-
-    def people() -> None:
-        for check in checks:
-            say(f"{check.state:<8} {check.name}: {plain(check.message)}")
-            if check.hint:
-                say(f"         {plain(check.hint)}")
-
-    show(args, told, people)
-    return 0 if healthy else 1
+    found = told(list(examine(args.config, os.environ)))
+    show(args, found, lambda: tell_checks(found["checks"]))
+    return 0 if found["healthy"] else 1

@@ -9,16 +9,18 @@ from typing import Any
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.changes import shown
 from loops.definition import to_yaml
+from loops.definition.form import shape_of
 from loops.definition.plain import SERVER_KEYS
 from loops.definition.stored import stored_trigger, stored_variables
 from loops.store import run_queries, task_queries
 from loops.store import workflows as store
+from loops.store.run_queries import UnderWay
 from loops.store.task_queries import Spent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from loops.webhooks import Address
-from loops.workflows import shown
 from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
 from server.pages.inert import Shown, shown_value
@@ -36,7 +38,8 @@ _MOST_YAML = 200_000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What one read of the database gave. `tasks` were created and `spent` in the last 30 days."""
+    """What one read of the database gave. `running` are tasks, `under_way` runs; `tasks` were created and
+    `spent` in the last 30 days."""
 
     row: WorkflowRow
     runs: list[Mapping[str, Any]]
@@ -44,6 +47,7 @@ class _Read:
     costs: Mapping[str, Spent]
     quota: QuotaUse
     running: int
+    under_way: UnderWay
     spent: Spent
     tasks: int
     address: Address | None
@@ -70,6 +74,7 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         start_key=secrets.token_hex(16),
         row=row,
         trigger=trigger_words(row.definition),
+        changed=shape_of(row.definition)[1],
         fault=broken[row.id].reason if row.id in broken else "",
         rows=read.runs,
         whats={run["id"]: run_happening(run, read.told) for run in read.runs},
@@ -77,6 +82,7 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         costs={run["id"]: brief_cost(read.costs.get(run["id"]), run["cost"]) for run in read.runs},
         quota=read.quota,
         running=read.running,
+        under_way=read.under_way,
         tasks=read.tasks,
         spent=spent_words(read.spent),
         cost_days=COST_DAYS,
@@ -97,6 +103,7 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
         costs=task_queries.spent_by_runs(connection, [run["id"] for run in runs]),
         quota=workflow_use(connection, project, workflow_id, limits_of(visit.services.settings), now),
         running=task_queries.under_way(connection, project).get(workflow_id, 0),
+        under_way=run_queries.under_way(connection, workflow_id),
         spent=spent,
         tasks=tasks,
         address=visit.services.webhooks.known(connection, row) if visit.may("editor") else None,

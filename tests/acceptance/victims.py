@@ -18,7 +18,7 @@ from loops.store.database import is_sqlite
 from loops.store.tables import deliveries, runs
 from server.app import Role, Wiring
 from tests.acceptance import killer
-from tests.conftest import empty_postgres
+from tests.conftest import new_postgres
 from tests.integration.running import eventually, running, signed
 
 OPEN = {"queued", "running", "waiting"}
@@ -44,7 +44,7 @@ def addresses(server: Any, folder: Callable[[str], Path], lanes: int = LANES) ->
         for _lane in range(lanes):
             own = folder("sqlite")
             found.append((own, f"sqlite:///{own / 'loops.db'}"))
-            found.append((folder("postgres"), opened.enter_context(empty_postgres(server))))
+            found.append((folder("postgres"), opened.enter_context(new_postgres(server))))
         yield found
 
 

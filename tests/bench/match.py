@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from loops.event import Event, JsonValue
 from loops.filters import compile_filter
-from server.app import settle_collector
+from server.housekeeping import settle_collector
 from triggers.matcher import Index, Listener
 
 SIZES = (10, 1_000, 10_000, 100_000)

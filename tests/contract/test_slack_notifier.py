@@ -60,7 +60,7 @@ async def test_a_post_carries_the_outbox_id_and_parses_nothing(notifier, double)
     assert (posted["parse"], posted["link_names"], posted["unfurl_links"]) == ("none", False, False)
 
 
-async def test_a_report_of_40001_characters_arrives_whole_in_the_thread_of_its_first_part(notifier, double):
+async def test_sl_25_a_report_of_40001_characters_arrives_whole_in_the_thread_of_its_first_part(notifier, double):
     code = "\n".join(f"emoji 🎉 {number} & <tag>" for number in range(2000))
     report = f"Report\n```\n{code}\n```\n"
     report += "x" * (40_001 - len(report))
@@ -86,7 +86,7 @@ async def test_the_parts_of_an_answer_in_a_thread_stay_in_that_thread(notifier, 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"error": "not_in_channel"}, "invite the app"),
+        ({"error": "not_in_channel"}, "/invite @loops"),
         ({"error": "missing_scope", "needed": "im:write", "provided": "chat:write"}, "im:write"),
         ({"error": "restricted_action"}, "admin"),
         ({"error": "msg_too_long"}, "shorten"),
@@ -110,8 +110,9 @@ async def test_a_wrong_token_and_an_unknown_channel_are_refused(notifier, double
     assert "xoxb" not in wrong.reason
 
 
-async def test_without_the_scope_for_a_name_of_its_own_the_message_goes_under_the_apps(notifier, double):
-    double.faults.append(says(error="missing_scope", needed="chat:write.customize", provided="chat:write"))
+@pytest.mark.parametrize("needed", [{"needed": "chat:write.customize", "provided": "chat:write"}, {}])
+async def test_without_the_scope_for_a_name_of_its_own_the_message_goes_under_the_apps(notifier, double, needed):
+    double.faults.append(says(error="missing_scope", **needed))
     outcome = await notifier.send(outgoing(target=SlackTarget(1, "C1", username="Loops", icon_emoji=":x:")))
     assert isinstance(outcome, Sent)
     (posted,) = double.posted["C1"]
@@ -129,7 +130,7 @@ async def test_a_rate_limit_is_kept_for_the_whole_connection(notifier, double):
 async def test_a_lost_connection_is_never_followed_by_another_try_of_the_library(notifier, double):
     double.faults += [loses_the_request, None]
     assert isinstance(await notifier.send(outgoing()), Uncertain)
-    assert [name for name, _asked in double.calls] == ["chat.postMessage"]
+    assert [name for name, _asked in double.calls] == ["conversations.info", "chat.postMessage"]
 
 
 @pytest.mark.parametrize(
@@ -230,9 +231,49 @@ async def test_what_was_posted_long_before_the_attempt_is_not_read(notifier, dou
     assert timedelta(minutes=1) < datetime.now(UTC) - oldest < timedelta(minutes=3)
 
 
-async def test_membership_is_checked_before_anything_is_posted(notifier, double):
+async def test_where_the_app_may_not_post_nothing_is_tried_and_the_mend_names_channel_and_app(notifier, double):
     double.infos["C3"] = {"is_member": True, "is_archived": True}
-    assert await notifier.check_channel("C1") is None
-    codes = [refused.code for key in ("C2", "C3", "C9") if (refused := await notifier.check_channel(key))]
-    assert codes == ["not_in_channel", "is_archived", "channel_not_found"]
-    assert await SlackNotifier(TOKEN, base_url="http://127.0.0.1:1/api").check_channel("C1") is None
+    double.names["C3"] = "old"
+    found = [await notifier.send(outgoing(target=SlackTarget(1, key))) for key in ("C2", "C3")]
+    assert [(one.code, one.reason) for one in found if isinstance(one, Refused)] == [
+        ("not_in_channel", "the app is not in #alerts (C2)"),
+        ("is_archived", "#old (C3) is archived"),
+    ]
+    assert found[0] == Refused("not_in_channel", "the app is not in #alerts (C2)", "invite it there: /invite @loops")
+    assert "chat.postMessage" not in [name for name, _asked in double.calls]
+    unseen = await notifier.send(outgoing(target=SlackTarget(1, "C9")))
+    assert isinstance(unseen, Refused)
+    assert (unseen.code, unseen.reason) == ("channel_not_found", "C9 is no channel that the app sees")
+    assert [name for name, _asked in double.calls].count("chat.postMessage") == 1
+    double.infos["C2"] = {"is_member": True}
+    assert isinstance(await notifier.send(outgoing(target=SlackTarget(1, "C2"))), Sent)
+
+
+async def test_a_public_channel_needs_no_invitation_with_the_scope_to_post_anywhere(notifier, double):
+    double.scopes = "chat:write,chat:write.public"
+    assert isinstance(await notifier.send(outgoing(target=SlackTarget(1, "C2"))), Sent)
+    double.infos["C1"] = {"is_member": False, "is_private": True}
+    refused = await notifier.send(outgoing())
+    assert isinstance(refused, Refused)
+    assert refused.code == "not_in_channel"
+
+
+async def test_an_app_that_was_taken_out_of_a_channel_since_it_was_looked_at_is_told_the_same_way(notifier, double):
+    assert isinstance(await notifier.send(outgoing()), Sent)
+    double.faults += [says(error="not_in_channel")]
+    double.infos["C1"] = {"is_member": False}
+    told = [await notifier.send(outgoing()), await notifier.send(outgoing())]
+    assert [(one.code, one.mend) for one in told if isinstance(one, Refused)] == [
+        ("not_in_channel", "invite it there: /invite @loops")
+    ] * 2
+    assert [name for name, _asked in double.calls].count("conversations.info") == 2
+
+
+async def test_a_slack_that_does_not_tell_of_the_channel_is_posted_to(double):
+    double.infos.clear()
+    double.names.clear()
+    away = SlackNotifier(TOKEN, base_url="http://127.0.0.1:1/api")
+    assert isinstance(await away.send(outgoing()), Retry)
+    named = await SlackNotifier(TOKEN, base_url=double.url).send(outgoing(target=SlackTarget(1, "#general")))
+    assert isinstance(named, Refused)
+    assert [name for name, _asked in double.calls] == ["chat.postMessage", "auth.test"]

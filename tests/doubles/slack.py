@@ -26,6 +26,8 @@ class SlackDouble:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.faults: list[Callable[[web.Request], Any] | None] = []
         self.read_fault: dict[str, Any] | None = None
+        self.list_faults: list[dict[str, Any] | None] = []
+        self.scopes = "chat:write"
         self.page = 100
         self.root = ""
         self._ts = itertools.count(1)
@@ -43,6 +45,7 @@ class SlackDouble:
             web.get("/api/conversations.replies", self.replies),
             web.get("/api/conversations.info", self.info),
             web.get("/api/conversations.list", self.channels),
+            web.post("/api/auth.test", self.auth_test),
         ]
 
     def texts(self, channel: str = "C1") -> list[str]:
@@ -111,13 +114,32 @@ class SlackDouble:
 
     async def info(self, request: web.Request) -> web.Response:
         channel = request.query["channel"]
-        if channel not in self.infos:
+        self.calls.append(("conversations.info", dict(request.query)))
+        if channel not in self.infos and channel not in self.posted:
             return web.json_response({"ok": False, "error": "channel_not_found"})
-        return web.json_response({"ok": True, "channel": {"id": channel, **self.infos[channel]}})
+        told = {"id": channel, "name": self.names.get(channel, ""), **self.infos.get(channel, {})}
+        return web.json_response({"ok": True, "channel": told}, headers={"X-OAuth-Scopes": self.scopes})
 
     async def channels(self, request: web.Request) -> web.Response:
-        listed = [{"id": key, "name": name} for key, name in self.names.items()]
-        return web.json_response({"ok": True, "channels": listed})
+        """In pages of `page`; `list_faults` are taken one a call, None for none."""
+        self.calls.append(("conversations.list", dict(request.query)))
+        fault = self.list_faults.pop(0) if self.list_faults else None
+        if fault is not None:
+            status, headers = (429, {"Retry-After": str(fault["after"])}) if "after" in fault else (200, {})
+            return web.json_response({"ok": False, **fault}, status=status, headers=headers)
+        listed = [
+            {"id": key, "name": name, **self.infos.get(key, {})}
+            for key, name in self.names.items()
+            if "private" in request.query["types"] or not self.infos.get(key, {}).get("is_private")
+        ]
+        start = int(request.query.get("cursor") or 0)
+        rest = str(start + self.page) if len(listed) > start + self.page else ""
+        page = listed[start : start + self.page]
+        return web.json_response({"ok": True, "channels": page, "response_metadata": {"next_cursor": rest}})
+
+    async def auth_test(self, _request: web.Request) -> web.Response:
+        self.calls.append(("auth.test", {}))
+        return web.json_response({"ok": True, "user": "loops"}, headers={"X-OAuth-Scopes": self.scopes})
 
 
 def token_of(request: web.Request) -> str:

@@ -54,7 +54,6 @@ class SlackSocketDouble(SlackDouble):
     def routes(self) -> list[web.RouteDef]:
         return [
             *super().routes(),
-            web.post("/api/auth.test", self.auth_test),
             web.post("/api/bots.info", self.bots_info),
             web.post("/api/apps.connections.open", self.open),
             web.get("/link", self.link),

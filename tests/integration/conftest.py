@@ -5,17 +5,18 @@ import pytest
 import pytest_asyncio
 
 from server.app import Service
-from tests.conftest import empty_postgres
+from tests.conftest import new_postgres, new_sqlite
 from tests.integration.serving import Api, fresh_project, running, settings_for
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def module_database_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An empty database of each kind in turn, for all tests of a module."""
+    """A database of each kind in turn with all tables and no row, for all tests of a module."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path_factory.mktemp('database') / 'loops.db'}"
+        yield new_sqlite(request.getfixturevalue("sqlite_template"), tmp_path_factory.mktemp("database"))
         return
-    with empty_postgres(request.getfixturevalue("postgres_server")) as url:
+    server, template = (request.getfixturevalue(f"postgres_{name}") for name in ("server", "template"))
+    with new_postgres(server, template) as url:
         yield url
 
 

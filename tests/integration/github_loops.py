@@ -19,7 +19,7 @@ def exact(key: str, *values: str, operator: str = "exact") -> dict[str, Any]:
     return {"key": key, "value": [*values], "operator": operator, "type": "event"}
 
 
-KINDS = exact("event_type", "issues", "issue_comment", "pull_request", "pull_request_review", "push")
+KINDS = exact("event_type", "issues", "issue_comment", "pull_request", "pull_request_review", "push", "create")
 WRITERS = exact("actor_access", "write")
 
 

@@ -12,10 +12,14 @@ from loops.connections.secrets import SecretBox
 from loops.errors import StoreBusy
 from loops.event import JsonValue
 from loops.projects import filters_of
+from loops.runs.alerting import Alerting
 from loops.runs.interpreter import Interpreter
 from loops.runs.load import ProgramLoader
-from loops.runs.state import Succeeded, Wait
-from loops.runs.step import FunctionTemplate, NeverParks, Step, StepContext
+from loops.runs.partial import PartialResults
+from loops.runs.settling import Settling
+from loops.runs.state import Failed, Outcome, Succeeded, Wait
+from loops.runs.step import FunctionTemplate, Mocked, NeverParks, Step, StepContext
+from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
 from loops.runs.steps.function import FunctionStep
 from loops.runs.templates.message import MessageTemplate
@@ -27,6 +31,7 @@ from loops.store.projects import ProjectSettings
 from loops.store.run_requests import CancelRequest
 from loops.store.runs import NewRun
 from loops.store.tables import runs as runs_table
+from loops.store.workflows import WorkflowRow
 from loops.workflows import Workflows
 from notify.posting import OutboxMessages, make_outbox
 from notify.sending import OutboxSender
@@ -72,19 +77,24 @@ class EngineLog:
 
 
 class Reports(NeverParks):
-    """An AI task that is over at once, with this report."""
+    """An AI task that is over at once, with this report or failure."""
 
     def __init__(self) -> None:
         self.report = "All is **well**"
+        self.failure: Failed | None = None
 
-    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Succeeded:
-        return Succeeded({"final_message": self.report}, referred=True)
+    async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
+        return self.failure or Succeeded({"final_message": self.report}, referred=True)
+
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Mocked:
+        raise AssertionError("no run here is a test run")
 
 
 class Office:
-    """A database, runs whose tasks come to `reports.report`, and the outbox that their messages go through."""
+    """A database, runs whose tasks come to `reports.report`, and the outbox that their messages go through. With
+    `alerts` what a failed run leaves is sent, and people are told of it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, alerts: bool = False) -> None:
         self.database = database
         self.clock, self.engine, self.reports = SetClock(), EngineLog(), Reports()
         self.book = ConnectionBook(database.reader, BOX)
@@ -95,9 +105,21 @@ class Office:
             "template-email": MessageTemplate("email", self.messages),
         }
         function = FunctionStep(templates)
-        steps: Mapping[str, Step] = {"function": function, "function_email": function, "exit": ExitStep()}
+        steps: Mapping[str, Step] = {
+            "function": function,
+            "function_email": function,
+            "delay": DelayStep(),
+            "exit": ExitStep(),
+        }
         self.programs = ProgramLoader()
-        self.interpreter = Interpreter(database.writer, self.engine, self.clock, steps, self.programs.load)
+        self.alerting = Alerting(self.messages, self.clock, "https://loops.example.org/runs/{}".format)
+        settling = Settling(
+            self.engine,
+            self.clock,
+            partials=PartialResults(self.messages) if alerts else None,
+            alerting=self.alerting if alerts else None,
+        )
+        self.interpreter = Interpreter(database.writer, self.engine, self.clock, steps, self.programs.load, settling)
         self.workflows = Workflows(database.writer, database.reader, self.clock)
 
     def outbox(self, mask: Callable[[str], str] = str) -> tuple[OutboxMessages, OutboxSender]:
@@ -118,6 +140,10 @@ class Office:
     async def start(self, document: Mapping[str, Any]) -> str:
         """A new run of a new workflow; its id."""
         row = (await self.workflows.create(PROJECT, {**document, "name": uuid.uuid4().hex}, "test")).row
+        return await self.begin(row)
+
+    async def begin(self, row: WorkflowRow) -> str:
+        """A new run of a workflow; its id."""
         run = NewRun(
             id=str(uuid.uuid4()),
             project_id=PROJECT,
@@ -141,7 +167,14 @@ class Office:
 
     async def to_its_message(self, document: Mapping[str, Any]) -> str:
         """A run that waits for its message; its id."""
-        run_id = await self.start(document)
+        return await self._to_its_message(await self.start(document))
+
+    async def to_its_message_of(self, row: WorkflowRow) -> str:
+        """The same of a workflow that is there."""
+        self.reports.failure = None
+        return await self._to_its_message(await self.begin(row))
+
+    async def _to_its_message(self, run_id: str) -> str:
         run = await self.advance(run_id)
         assert (run["status"], run["wait"]["kind"]) == ("waiting", "message"), run["reason"]
         return run_id
@@ -159,11 +192,11 @@ class Office:
         return await self.database.reader.read(lambda connection: store.listed(connection, PROJECT, run_id=run_id))
 
     async def cancel(self, run_id: str) -> CancelRequest:
-        """As whoever cancels a run that waits for a message does."""
+        """As whoever cancels a run does."""
         now = self.clock.now()
 
         def stop(connection: sa.Connection, wait: Wait) -> bool:
-            return self.messages.withdraw(connection, str(wait.detail["message"]))
+            return wait.kind != "message" or self.messages.withdraw(connection, str(wait.detail["message"]))
 
         return await self.write(lambda connection: run_requests.request_cancel(connection, run_id, now, stop))
 

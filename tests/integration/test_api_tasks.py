@@ -182,7 +182,7 @@ async def test_quotas_count_the_trailing_day_of_the_project_and_of_each_workflow
     assert workflow["running"] == 3
 
 
-async def test_a_full_quota_says_when_its_next_slot_frees(api: Api) -> None:
+async def test_mq_09_a_full_quota_says_when_its_next_slot_frees(api: Api) -> None:
     now = datetime.now(UTC)
     run = await a_run(api)
     created = [now - timedelta(hours=hours) for hours in (5, 4, 1)]

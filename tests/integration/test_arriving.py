@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from loops.store.database import open_database
+from tests.conftest import new_sqlite
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.integration.office import Office, email_loop, slack_loop
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    database = open_database(f"sqlite:///{tmp_path / 'loops.db'}")
+async def office(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Office]:
+    database = open_database(new_sqlite(sqlite_template, tmp_path))
     yield Office(database)
     await database.aclose()
 

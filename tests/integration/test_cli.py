@@ -188,10 +188,10 @@ def test_applying_what_only_becomes_enabled_says_so(cli: Cli) -> None:
     assert cli.done("apply", "-f", file).startswith("unchanged ")
     assert cli.done("apply", "-f", file, "--enable").startswith("enabled    enabled later  (active, ")
     assert cli.done("apply", "-f", file, "--enable").startswith("unchanged ")
-    cli.done("workflows", "disable", "enabled later")
+    cli.done("workflows", "disable", "enabled later", "--running", "drain")
     (told,) = cli.json("apply", "-f", file, "--enable")["workflows"]
     assert (told["status"], told["change"]) == ("active", "unchanged")
-    cli.done("workflows", "archive", "enabled later")
+    cli.done("workflows", "archive", "enabled later", "--running", "drain")
 
 
 def test_apply_stores_nothing_when_one_of_the_files_is_faulty(cli: Cli) -> None:
@@ -211,7 +211,7 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(cli: Cli) -> None:
     text = cli.done("export", "there and back", "--yaml")
     assert read_documents(text) == [document]
     assert cli.json("apply", "-f", "-", stdin=text)["workflows"][0]["change"] == "unchanged"
-    cli.done("workflows", "disable", "there and back")
+    cli.done("workflows", "disable", "there and back", "--running", "drain")
     exported = cli.done("export", "there and back")
     assert json.loads(exported) == {**document, "status": "draft"}
     (again,) = cli.json("apply", "-f", "-", stdin=exported)["workflows"]
@@ -267,6 +267,24 @@ def test_a_waiting_run_can_be_cancelled(cli: Cli, served: Served, hook: str) -> 
     cli.done("workflows", "archive", "cancelled soon")
 
 
+def test_switching_off_what_runs_says_what_runs_and_asks_what_becomes_of_it(
+    cli: Cli, served: Served, hook: str
+) -> None:
+    document = workflow("busy", listening("x")["actions"][0]["config"], wait="10m")
+    cli.done("apply", "-f", "-", stdin=json.dumps(document))
+    served.deliver(hook, issue_opened())
+    listed = until(
+        cli, ["runs", "--workflow", "busy"], lambda page: page["items"] and page["items"][0]["status"] == "waiting"
+    )
+    said = cli.failed("workflows", "disable", "busy")
+    assert "1 run of workflow 'busy' is under way (1 waiting)" in said
+    assert listed["items"][0]["id"] in said
+    assert "running=drain" in said
+    assert "1 go on" in cli.done("workflows", "disable", "busy", "--running", "drain")
+    (told,) = cli.json("workflows", "archive", "busy", "--running", "cancel")["workflows"]
+    assert (told["status"], told["runs"]) == ("archived", {"draining": 0, "cancelled": 1, "stopping": 0})
+
+
 def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     (made,) = cli.json("apply", "-f", "-", stdin=json.dumps(listening("switched", status="draft")))["workflows"]
     assert cli.json("workflows", "enable", "switched")["workflows"] == [
@@ -274,7 +292,9 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     ]
     assert "draft" in cli.done("workflows", "disable", made["id"])
     cli.done("workflows", "archive", "switched")
-    assert "switched" not in cli.done("workflows", "list")
+    listed = cli.done("workflows", "list")
+    assert "switched" not in listed
+    assert "SHAPE" in listed
     assert made["id"] in cli.done("workflows", "list", "--status", "archived")
     assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
 
@@ -451,12 +471,34 @@ def test_the_start_says_where_the_service_listens_and_how_it_is_reached(
     assert ready["url"] == (reached.format(port=port) or address)
 
 
-def test_a_demo_that_leaves_invites_nobody_and_ends_with_its_summary(alone: Cli) -> None:
-    lines = alone.done("demo", "--exit").splitlines()
+def test_a_demo_goes_from_each_source_to_its_result_leaves_nothing_and_ends_with_its_summary(alone: Cli) -> None:
+    scratch = alone.folder / "scratch"
+    scratch.mkdir()
+    over = alone("demo", "--exit", TMPDIR=str(scratch))
+    assert (over.returncode, over.stderr) == (0, "")
+    *lines, last = over.stdout.splitlines()
+    summary = json.loads(last)
+    url = summary.pop("url")
+    assert url.startswith("http://127.0.0.1:")
+    assert summary == {"deliveries": 5, "runs": 3, "completed": 3, "failed": 0, "notifications": 4}
     assert not [line for line in lines if line.startswith(("Pages:", "Token:", "Stop"))]
-    summary = json.loads(lines[-1])
-    assert (summary["runs"], summary["failed"]) == (summary["completed"], 0)
     assert not alone.data_dir.exists()
+    assert not [*scratch.iterdir()]
+
+    text = "\n".join(lines)
+    for words in ("duplicate", "401 not verified", "stand-in for Slack", "scripted:demo took", "3 runs for $0.0"):
+        assert words in text
+    stories = [story.splitlines() for story in text.split("\n\n")]
+    issue, closed, question, own, signed_up = stories[2:7]
+    assert [line.split()[:2] for line in issue[2:5]] == [["round", "1"], ["round", "2"], ["round", "3"]]
+    assert "  slack to C0123456789  sent" in issue
+    assert closed[1].startswith("  stopped at filters: Triage opened issues: action is")
+    thread = question[next(place for place, line in enumerate(question) if "in the thread of" in line) :]
+    assert thread[0].endswith("  sent")
+    assert [line.split(":")[0] for line in thread[1:4]] == ["  | Ada", "  | Ben", "  | Loops"]
+    assert own[2].startswith("  stopped at own_output: Answer questions in their threads:")
+    assert signed_up[0] == "posthog: webhook signed_up"
+    assert signed_up[-1].startswith("  email to sales@example.com  shown here alone")
 
 
 # Without a service

@@ -262,7 +262,7 @@ async def test_a_loop_sees_nothing_that_was_accepted_before_it_was_enabled(servi
 
 async def test_a_loop_that_was_switched_off_starts_nothing_more(service):
     flow = await listening(service, "acme/off")
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await posted(service, issue("acme/off"))
     await all_batches(service)
     assert await service.runs(flow) == []
@@ -272,7 +272,7 @@ async def test_a_loop_that_was_switched_off_starts_nothing_more(service):
 async def test_a_loop_enabled_again_before_dispatch_is_said_to_have_been(service):
     flow = await listening(service, "acme/again")
     before = await posted(service, issue("acme/again"))
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await service.services.workflows.enable(PROJECT, flow, "test")
     await all_batches(service)
     (verdict,) = await service.verdicts(before)
@@ -481,8 +481,8 @@ async def test_a_stored_definition_that_is_broken_is_left_out_alone_with_its_rea
     await all_batches(service)
     assert (len(await service.runs(flow)), len(await service.runs(well))) == (0, 1)
     assert service.services.definitions.broken[flow].reason
-    await service.services.workflows.archive(PROJECT, flow)
-    await service.services.workflows.archive(PROJECT, well)
+    await service.services.workflows.archive(PROJECT, flow, running="drain")
+    await service.services.workflows.archive(PROJECT, well, running="drain")
 
 
 async def test_a_broken_definition_that_is_mended_listens_again(service):

@@ -322,7 +322,8 @@ async def test_a_run_whose_definition_this_release_refuses_fails_and_says_why(se
 
 async def test_a_run_of_a_workflow_that_was_switched_off_goes_on_to_its_end(service):
     run_id = await waiting(service, delay_action("pause", "1h"), log_action("after", "x"), name="off")
-    await service.services.workflows.archive(PROJECT, (await service.run(run_id))["workflow_id"])
+    workflow_id = (await service.run(run_id))["workflow_id"]
+    await service.services.workflows.archive(PROJECT, workflow_id, running="drain")
     await service.services.runs.resume(PROJECT, run_id, {})
     assert (await service.until(run_id, "completed", "failed"))["status"] == "completed"
 

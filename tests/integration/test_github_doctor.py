@@ -11,9 +11,9 @@ from loops.store import connections
 from loops.store import github as store
 from loops.store.database import engine_for, migrate
 from loops.store.github import SeenName
-from server.cli.checks import Check
+from server.checks.check import Check
+from server.checks.github import EVENTS
 from server.cli.doctor import examine
-from server.cli.github_checks import EVENTS
 from tests.doubles.github import GitHubDouble, github
 from tests.doubles.site import NOW
 

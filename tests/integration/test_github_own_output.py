@@ -43,7 +43,7 @@ async def live(service: Running, clock: SetClock) -> AsyncIterator[Running]:
     clock.forward(timedelta(hours=2))
     yield await connect(service, token="ghp_1", api_base_url="http://127.0.0.1:1")
     for listener in service.services.definitions.listeners():
-        await service.services.workflows.disable(PROJECT, listener.key)
+        await service.services.workflows.disable(PROJECT, listener.key, running="drain")
 
 
 def marked(live: Running, place: Place, mark: OwnMark = MARK) -> str:
@@ -74,6 +74,11 @@ def proposed(branch: str, home: int = REPOSITORY_ID, **more: Any) -> dict[str, A
     made = opened(OURS, "a change", **more)
     head = {"ref": branch, "sha": "3" * 40, "repo": {"id": home}}
     return {**made, "pull_request": {**made.pop("issue"), "head": head}}
+
+
+def made(ref: str, kind: str = "branch") -> dict[str, Any]:
+    """The webhook besides the first push to a branch, or of a tag."""
+    return {**push(), "ref": ref, "ref_type": kind}
 
 
 UNDER_42 = Place(REPOSITORY_ID, 42, OURS)
@@ -131,6 +136,7 @@ async def test_our_branches_start_nothing(live):
     flow = (await live.create(listening())).id
     for payload, event in (
         (push(ref="refs/heads/loops/fix-7"), "push"),
+        (made("loops/fix-7"), "create"),
         (proposed("loops/fix-7"), "pull_request"),
         (proposed("loops/fix-7", action="synchronize"), "pull_request"),
     ):
@@ -143,6 +149,8 @@ async def test_branches_of_others_and_what_people_say_of_ours_are_not_muted(live
     for payload, event in (
         (push(ref="refs/heads/loopsy"), "push"),
         (push(ref="refs/tags/loops/1"), "push"),
+        (made("loopsy"), "create"),
+        (made("loops/1", "tag"), "create"),
         (proposed("loops/fix-7", home=5), "pull_request"),  # of a fork, whose owner names branches as he likes
         (proposed("loops/fix-7", action="labeled"), "pull_request"),
         (

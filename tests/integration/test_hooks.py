@@ -59,7 +59,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name == "loops.hooks"]
 
 
-async def test_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender(
+async def test_case_68_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender(
     postgres_server: "PostgresServer", postgres_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_site(tmp_path, database_url=postgres_url) as site:
@@ -89,7 +89,7 @@ async def test_a_database_that_is_away_is_named_to_the_log_and_not_to_the_sender
         (LoopsError(INSIDE, hint=INSIDE), 500, "loops.error"),
     ],
 )
-async def test_no_error_of_ours_reaches_a_sender_in_its_own_words(
+async def test_case_69_no_error_of_ours_reaches_a_sender_in_its_own_words(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -139,6 +139,15 @@ async def test_a_refusal_for_what_the_sender_did_says_what_it_was(
         async with site.client.post(path, data=b"{}", headers={"X-GitHub-Event": "issues"}) as response:
             assert response.status in {400, 401}
             assert (await response.json())["error"]["hint"]
+        signed = {
+            "X-GitHub-Event": "issues",
+            "X-Hub-Signature-256": f"sha256={hmac.digest(SECRET.encode(), b'{}', 'sha256').hex()}",
+        }
+        async with site.client.post(path, data=b"{}", headers=signed) as response:
+            error = (await response.json())["error"]
+            assert (response.status, error["path"]) == (400, "X-GitHub-Delivery")
+            assert "X-GitHub-Delivery is missing" in error["message"]
+            assert error["hint"]
 
 
 async def test_refused_deliveries_are_logged_once_a_second_for_each_connection_and_status(

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
+from loops.errors import DefinitionError
 from loops.event import Delivery, Event
 from loops.store import masks as store
 from loops.store import workflows
@@ -124,6 +125,21 @@ async def test_mq_08_a_window_is_not_extended_by_what_it_masks(service, clock):
     assert [number for _, number in await windows(service, flow)] == [1]
 
 
+async def test_mq_06_a_day_is_over_after_twenty_four_hours_and_not_before(service, clock):
+    await masked(service, "acme/day", hash="all", ttl=86_400)
+    fired = []
+    for minutes in (0, 24 * 60 - 1, 2, 24 * 60 - 1, 2):  # at 0 h, 23:59, 24:01, 48:00, 48:02
+        clock.go(60 * minutes)
+        fired += await stages(service, await sent(service, "acme/day"))
+    assert fired == ["start", "mask", "start", "mask", "start"]
+
+
+async def test_mq_08_a_window_of_less_than_a_minute_is_refused(service):
+    with pytest.raises(DefinitionError, match="59 is out of range") as caught:
+        await masked(service, "acme/short", hash="all", ttl=59)
+    assert (caught.value.http_status, caught.value.path) == (400, "trigger_masking.ttl")
+
+
 async def test_mq_08_a_threshold_is_a_sampler_and_says_when_it_fires_next(service):
     flow = await masked(service, "acme/threshold", hash="{event.properties.repository}", threshold=3)
     ids = [await sent(service, "acme/threshold", number) for number in range(1, 8)]
@@ -146,7 +162,7 @@ async def test_mq_08_a_falsy_or_failing_hash_masks_nothing_and_says_so(service, 
     assert await windows(service, flow) == []
 
 
-async def test_hashes_are_independent_and_so_are_workflows(service):  # cases 5, 7
+async def test_cases_5_and_7_hashes_are_independent_and_so_are_workflows(service):
     by_sender = await masked(service, "acme/keys", hash="{event.properties.title}", ttl=60)
     by_all = await masked(service, "acme/keys", hash="all", ttl=60)
     for title in ("a", "b", "a", "c"):
@@ -154,7 +170,7 @@ async def test_hashes_are_independent_and_so_are_workflows(service):  # cases 5,
     assert (len(await service.runs(by_sender)), len(await service.runs(by_all))) == (3, 1)
 
 
-async def test_a_batch_is_counted_one_by_one(service):  # cases 3, 4, 9
+async def test_cases_3_4_and_9_a_batch_is_counted_one_by_one(service):
     every = await masked(service, "acme/batch", hash="all", ttl=60, threshold=5)
     once = await masked(service, "acme/batch", hash="all", ttl=60)
     for number in range(10):
@@ -185,7 +201,7 @@ async def test_what_a_mask_held_back_is_a_fact_that_was_taken(service):
     assert [number for _, number in await windows(service, flow)] == [2]
 
 
-async def test_a_slot_is_given_back_when_the_run_could_not_be_started(service, clock, monkeypatch):  # case 17, D3
+async def test_case_17_a_slot_is_given_back_when_the_run_could_not_be_started(service, clock, monkeypatch):  # D3
     monkeypatch.setattr("triggers.dispatch.RETRIES", (timedelta(0),) * 3)
     flow = await masked(service, "acme/back", hash="all", ttl=60)
     service.services.engine.refused = 1
@@ -263,7 +279,7 @@ async def test_an_edit_begins_anew_where_it_changes_what_is_counted(service, cha
 async def test_a_window_outlives_switching_off_and_on(service):
     flow = await masked(service, "acme/switched", hash="all", ttl=60)
     await sent(service, "acme/switched")
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await service.services.workflows.enable(PROJECT, flow, "test")
     assert await stages(service, await sent(service, "acme/switched")) == ["mask"]
 
@@ -294,7 +310,7 @@ async def test_a_damaged_masking_leaves_its_loop_out_alone_with_the_reason(servi
     await sent(service, "acme/damaged")
     assert (len(await service.runs(flow)), len(await service.runs(well))) == (0, 1)
     assert "trigger_masking" in service.services.definitions.broken[flow].reason
-    await service.services.workflows.archive(PROJECT, flow)
+    await service.services.workflows.archive(PROJECT, flow, running="drain")
 
 
 async def test_what_was_masked_is_explained_as_it_was_decided(service):

@@ -10,6 +10,7 @@ from loops.connections.secrets import SecretBox
 from loops.store import connections
 from loops.store.database import Database, open_database
 from notify.message import Address, EmailTarget, Message, Outgoing, PageTarget, Sent, SlackTarget, Unconnected
+from tests.conftest import new_sqlite
 from tests.doubles.slack import TOKEN, slack
 
 pytest.importorskip("aiosmtplib")
@@ -21,8 +22,8 @@ BOX = SecretBox(["a key that is long enough to be one"])
 
 
 @pytest.fixture
-async def database(tmp_path) -> AsyncIterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path / 'loops.db'}")
+async def database(tmp_path, sqlite_template) -> AsyncIterator[Database]:
+    opened = open_database(new_sqlite(sqlite_template, tmp_path))
     yield opened
     await opened.aclose()
 

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 
 from loops.errors import StoreBusy
 from loops.runs.state import Finish, Park, RunState, Wait
-from loops.store import connections, runs
+from loops.store import connections, run_queries, runs
 from loops.store.tables import deliveries as deliveries_table
 from loops.store.workflows import WorkflowRow, bump_epoch, update
 from notify.message import Address, EmailTarget, Message, SlackTarget
@@ -781,6 +782,30 @@ async def test_a_workflow_is_enabled_and_disabled_in_the_name_of_the_token(site:
     assert "active 1 Disable" in (await read(site, "/workflows")).text
     assert (await site.post(f"/workflows/{workflow.id}/disable")).status == 303
     assert (await site.services.workflows.get("default", workflow.id)).status == "draft"
+
+
+async def test_switching_off_a_workflow_that_runs_asks_what_becomes_of_its_runs(site: Site) -> None:
+    await site.sign_in("editor", "ada")
+    for running, status in (("drain", "waiting"), ("cancel", "cancelled")):
+        workflow = await site.workflow(name=running)
+        await site.services.workflows.enable("default", workflow.id, "ada")
+        run = await waiting_run(site, workflow)
+        # From the list there is no choice yet: its answer is the page that has it.
+        asked = await site.post(f"/workflows/{workflow.id}/disable")
+        assert asked.status == 409
+        page = Seen(asked.text)
+        assert "It is not disabled: 1 run of workflow" in page.text
+        assert "1 run is under way (1 waiting)" in page.text
+        (action,) = {form["action"] for form in page.all("form") if "/disable" in form["action"]}
+        assert [button["value"] for button in page.all("button") if button.get("name") == "running"] == [
+            "drain",
+            "cancel",
+        ]
+        answer = await site.post(action, {"running": running})
+        assert (answer.status, answer.headers["Location"]) == (303, f"/workflows/{workflow.id}")
+        assert (await site.services.workflows.get("default", workflow.id)).status == "draft"
+        found = await site.services.reader.read(partial(run_queries.get, project_id="default", run_id=run))
+        assert found["status"] == status
 
 
 async def test_a_workflow_that_is_enabled_and_starts_nothing_says_so(site: Site) -> None:

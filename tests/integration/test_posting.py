@@ -1,6 +1,7 @@
 """A step puts its message, its run waits, and is woken once when the message has come to rest: on both databases."""
 
 import asyncio
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -160,7 +161,7 @@ async def test_a_message_that_was_refused_fails_its_step_with_what_mends_it_and_
     assert len(await office.of(run_id)) == 1
     office.clock.time += timedelta(hours=1)
     assert await office.sender.drain() == 0
-    assert [name for name, _asked in double.calls] == ["chat.postMessage"]
+    assert [name for name, _asked in double.calls] == ["conversations.info", "chat.postMessage"]
 
 
 async def test_a_message_that_is_sent_again_after_its_run_was_over_wakes_nobody(office, double, to_slack):
@@ -223,7 +224,7 @@ async def test_an_id_that_no_connection_can_have_is_that_of_none(office, given: 
     assert await office.sender.drain() == 0
 
 
-async def test_a_connection_of_another_project_is_none_and_is_not_named(office, double):
+async def test_case_98_a_connection_of_another_project_is_none_and_is_not_named(office, double):
     project = {"id": "other", "name": "other", "time_zone": "UTC", "created_at": office.clock.now()}
     await office.write(lambda connection: connection.execute(projects.insert().values(**project)))
     other = await office.connect("slack", {"api_base_url": double.url}, project="other", bot_token=TOKEN)
@@ -240,6 +241,15 @@ async def test_a_connection_of_another_project_is_none_and_is_not_named(office, 
     assert f"{other} (" not in row.mend
     assert await office.sender.drain() == 0
     assert double.texts() == []
+
+
+async def test_case_99_a_template_sees_the_id_of_a_connection_and_never_its_token(office, double):
+    number = await office.connect("slack", {"api_base_url": double.url}, bot_token=TOKEN)
+    whole = "{inputs.slack_workspace} {inputs.slack_workspace.access_token}{inputs.slack_workspace.bot_token} {inputs}"
+    run_id = await office.to_its_message(slack_loop(number, text=whole))
+    (row,) = await office.of(run_id)
+    assert row.message["text"].startswith(f"{number}  {{'slack_workspace': {number}, ")
+    assert TOKEN not in str(row)
 
 
 async def test_a_connection_of_another_kind_sends_nothing_and_the_message_says_so(office):
@@ -531,6 +541,75 @@ async def test_what_a_person_asks_for_after_its_run_was_cancelled_is_sent(office
     await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
     await office.sender.drain()
     assert double.texts() == ["All is *well*"]
+
+
+# A message that takes too long
+
+
+def going_on(document: dict[str, Any]) -> dict[str, Any]:
+    """The same loop, but it goes on when its message fails, and waits before it ends."""
+    notify = next(action for action in document["actions"] if action["id"] == "notify")
+    pause = {"id": "pause", "name": "Pause", "type": "delay", "config": {"delay_duration": "2d"}}
+    actions = [one for one in document["actions"] if one["id"] != "exit"]
+    made = [{**one, "on_error": "continue"} if one is notify else one for one in actions] + [
+        pause,
+        document["actions"][-1],
+    ]
+    ids = [action["id"] for action in made]
+    edges = [{"from": one, "to": other, "type": "continue"} for one, other in itertools.pairwise(ids)]
+    return {**document, "actions": made, "edges": edges}
+
+
+async def test_a_step_that_waits_no_longer_leaves_no_message_that_a_cancelled_run_would_post(office, double, to_slack):
+    double.faults = [limited(1), limited(600)]
+    run_id = await office.to_its_message(going_on(to_slack))
+    await office.sender.drain()
+    office.clock.time += timedelta(hours=5, minutes=58)
+    await office.sender.drain()
+    office.clock.time += timedelta(minutes=3)
+    run = await office.advance(run_id)
+    assert (run["status"], run["position"]) == ("waiting", "pause")
+    error = (await office.step(run_id))["error"]
+    assert error["code"] == "message.late"
+    assert error["message"] == "given up, as its step waits no longer: Slack asks for fewer messages"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.code, row.due_at) == ("refused", "late", None)
+
+    assert (await office.cancel(run_id)).status == "cancelled"
+    office.clock.time += timedelta(hours=30)
+    await office.sender.drain()
+    assert double.texts() == []
+    await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
+    await office.sender.drain()
+    assert double.texts() == ["All is *well*"]
+
+
+async def test_a_message_whose_turn_has_come_is_waited_for_however_late_it_is(office, double, to_slack):
+    run_id = await office.to_its_message(to_slack)
+    office.clock.time += timedelta(days=2)  # nobody was there to send it
+    run = await office.advance(run_id)
+    assert (run["status"], run["wait"]["kind"]) == ("waiting", "message")
+    assert run["deadline_at"] - office.clock.now() == timedelta(minutes=1)
+    await office.sender.drain()
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert double.texts() == ["All is *well*"]
+
+
+async def test_a_message_that_is_being_sent_or_looked_for_is_waited_for_until_that_is_over(office, double, to_slack):
+    looked: list[tuple[str, str]] = []
+
+    async def look_meanwhile(_request: Any) -> None:
+        office.clock.time += timedelta(hours=7)
+        (row,) = await office.of(run_id)
+        looked.append((row.status, (await office.advance(run_id))["status"]))
+        office.clock.time -= timedelta(hours=7)
+
+    double.faults = [look_meanwhile]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert looked == [("sending", "waiting")]
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert len(double.texts()) == 1
 
 
 @pytest.mark.postgres

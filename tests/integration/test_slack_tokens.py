@@ -13,7 +13,7 @@ from loops.connections.slack import SCOPES, identify, missing_scopes, open_socke
 from loops.errors import ExternalError
 from loops.store import connections
 from loops.store.database import engine_for, migrate
-from server.cli.checks import Check
+from server.checks.check import Check
 from server.cli.doctor import examine
 from tests.doubles.site import NOW
 from tests.doubles.slack import TOKEN

@@ -24,6 +24,7 @@ WORDS: Mapping[str, Sequence[ScriptedTurn]] = {
     "reading": [ScriptedTurn("I look.", (*calls("slow_read").calls, *calls("slow_write").calls)), ends()],
     "writing": [calls("slow_write", {}, "I write."), ends()],
     "holding": [ScriptedTurn("Never said.", pause=60)],
+    "off": [ScriptedTurn("Never said.", pause=60)],
     "done": [ends()],
 }
 
@@ -70,6 +71,21 @@ async def test_ag_12_a_cancel_stops_the_request_to_the_model(service):
 
     (only,) = await rounds_of(service, (await task_of(service, run_id)).id)
     assert only["reply"]["finish"] == "cancelled"
+
+
+async def test_a_workflow_that_is_disabled_stops_the_tasks_of_its_runs(service):
+    flow = await service.create(telling("off"))
+    acts = await service.started(flow.id, issue("acme/off"))
+    await eventually(lambda: task_of(service, acts), lambda task: task.status == "running")
+    waits = await service.started(flow.id, issue("acme/off"))  # for the one task that may run at once
+    await service.until(waits, "waiting")
+
+    retired = await service.services.workflows.disable("default", flow.id, running="cancel")
+
+    assert (retired.row.status, retired.cancelled, retired.stopping) == ("draft", 2, ())
+    for run_id in (acts, waits):
+        task = await task_of(service, run_id)
+        assert ((await service.run(run_id))["status"], task.status) == ("cancelled", "cancelled")
 
 
 @pytest.mark.parametrize(("name", "tool"), [("reading", READS), ("writing", WRITES)])

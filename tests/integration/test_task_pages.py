@@ -334,7 +334,7 @@ async def test_a_workflow_has_a_page_that_tells_what_it_is_and_does(site: Site) 
     assert "Report on issues draft" in page.text
     assert "Looks at every issue." in page.text
     assert "Starts on GitHub: issues" in page.text
-    assert "Tasks in 24 hours 2 of 100, 1 under way" in page.text
+    assert "Tasks in the last 24 hours 2 of 100, 1 under way" in page.text
     assert "Cost of 30 days $0.0250 in 2 tasks" in page.text
     assert "template_id: template-log" in page.text
     assert f"/runs/{task.run_id}" in page.links()
@@ -343,14 +343,14 @@ async def test_a_workflow_has_a_page_that_tells_what_it_is_and_does(site: Site) 
         assert f"/workflows/{workflow.id}" in (await read(site, path)).links()
 
 
-async def test_a_full_quota_says_until_when(tmp_path: Path) -> None:
+async def test_mq_09_a_full_quota_says_until_when(tmp_path: Path) -> None:
     async with open_site(tmp_path) as site:
         await site.sign_in()
         workflow = await site.workflow()
         for hours in range(100):
             await a_task(site, workflow, began=NOW - timedelta(minutes=hours))
         page = await read(site, f"/workflows/{workflow.id}")
-        assert "100 of 100: full until 2026-07-07 10:21:00 UTC, 100 under way" in page.text
+        assert "Tasks in the last 24 hours 100 of 100: full until 2026-07-07 10:21:00 UTC, 100 under way" in page.text
 
 
 async def test_a_workflow_is_enabled_and_disabled_from_its_own_page(site: Site) -> None:
@@ -364,3 +364,13 @@ async def test_a_workflow_is_enabled_and_disabled_from_its_own_page(site: Site) 
     await site.sign_in("viewer", "eve")
     forms = (await read(site, f"/workflows/{workflow.id}")).all("form")
     assert [form["action"] for form in forms] == ["/sign-out"]
+
+
+async def test_a_loop_that_was_changed_says_by_what_on_its_page(site: Site) -> None:
+    row = await site.workflow(name="More than a loop", origin_product="loops")
+    page = await read(site, f"/workflows/{row.id}")
+    assert "Changed: it has more than the form of a loop can show" in page.text
+    assert "actions[2] a loop has no step of type delay" in page.text
+    assert "changed: more than a loop" in (await read(site, "/workflows")).text
+    other = await site.workflow(name="Of another origin")
+    assert "Changed:" not in (await read(site, f"/workflows/{other.id}")).text

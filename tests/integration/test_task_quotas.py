@@ -60,7 +60,7 @@ async def used(service: Running, workflow_id: str, count: int, first: datetime) 
     await service.write(fill)
 
 
-async def results(service: Running, workflow_id: str, step: str = "task") -> list[Mapping[str, Any]]:
+async def results(service: Running, workflow_id: str, step: str = "task", *, runs: int = 20) -> list[Mapping[str, Any]]:
     """What the step came to in every run of the workflow, once all are over."""
     rows = await eventually(
         lambda: service.runs(workflow_id),
@@ -76,7 +76,7 @@ async def start_twenty(service: Running, repository: str) -> None:
     assert {answer["http"] for answer in answers} == {202}
 
 
-async def test_mq_03_of_twenty_that_start_at_once_five_fit_the_quota_and_fifteen_say_when_the_next_may(service):
+async def test_mq_03_gh_27_of_twenty_that_start_at_once_five_fit_the_quota_and_fifteen_say_when_the_next_may(service):
     first = service.services.clock.now() - timedelta(hours=23)
     step = task_action(inputs={"max_parallel_tasks": 100, "non_failure_status_codes": [409]})
     tells = log_action("tell", "{steps.task.status}: {steps.task.final_message}")
@@ -93,6 +93,20 @@ async def test_mq_03_of_twenty_that_start_at_once_five_fit_the_quota_and_fifteen
     assert reasons == {f"{limit}. The event was skipped. The next slot frees at {frees:%Y-%m-%d %H:%M:%S} UTC."}
     told = [one["result"]["text"] for one in await results(service, flow.id, "tell")]
     assert sum(text.startswith("skipped: This workflow reached its daily limit") for text in told) == 15
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(-1, "skipped"), (1, "completed")], ids=["23:59", "24:01"])
+async def test_mq_06_a_slot_frees_when_its_task_is_a_day_old(service, minutes, status):
+    flow = await service.create(workflow("day", task_action(), repository=f"acme/day{minutes}"))
+    created = service.services.clock.now() - timedelta(hours=24, minutes=minutes)
+    await used(service, flow.id, 1, created)
+    await used(service, flow.id, 99, service.services.clock.now() - timedelta(hours=1))
+    run_id = await service.started(flow.id, issue(f"acme/day{minutes}"))
+
+    await service.until(run_id, "completed")
+
+    (step,) = [one for one in await service.steps(run_id) if one["step_id"] == "task"]
+    assert step["result"]["status"] == status
 
 
 async def test_a_key_that_was_answered_before_has_its_first_task_at_the_full_quota(service):

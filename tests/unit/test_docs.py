@@ -29,6 +29,7 @@ from loops.filters.entries import supported_types
 from loops.filters.operators import OPERATORS
 from loops.filters.predicates import PROPERTY_TYPES
 from server.metrics import Metrics
+from tests.conftest import TEST_VARIABLES
 from tests.unit.documentation import (
     PAGES,
     ROOT,
@@ -392,7 +393,7 @@ def test_a_secret_that_the_documentation_writes_into_a_tree_is_one_that_git_igno
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    known = {*(one.variable for one in SETTINGS), *CLIENT_VARIABLES}
+    known = {*(one.variable for one in SETTINGS), *CLIENT_VARIABLES, *TEST_VARIABLES}
     named = {name for path in PAGES for name in re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*\b", path.read_text("utf-8"))}
     assert named <= known
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import key_text, storable_text
 from triggers.github.payload import Account, Decoded, Payload, Subject
 from triggers.json_body import whole
 from triggers.properties import LazyProperties
 from triggers.source import Topic
-from triggers.storable import storable_text
 
 EVENT_NAME = "$github_event_received"
 
@@ -80,8 +80,8 @@ def subject_key(payload: Payload) -> str | None:
     place = repository.id if repository.id is not None else (repository.full_name or "").lower()
     topic = _topic(payload)
     if topic.number is not None:
-        return storable_text(f"{place}#{topic.number}")
-    return storable_text(f"{place}@{payload.ref}" if payload.ref else f"{place}")
+        return key_text(f"{place}#{topic.number}")
+    return key_text(f"{place}@{payload.ref}" if payload.ref else f"{place}")
 
 
 def actor_access(event_type: str, sender: Account, subject: Subject) -> tuple[str, str]:
@@ -178,11 +178,11 @@ def _claim(delivery: Delivery, payload: Payload, subject: Subject) -> str:
     """What makes two deliveries the same fact told twice, as `opened` and `labeled` of one new issue are."""
     if delivery.name == "push" and payload.ref and payload.after:
         # With `before`, a branch that returns to an earlier commit is told from a push that comes again.
-        return storable_text(f"github:{subject_key(payload)}:{payload.before}:{payload.after}")
+        return key_text(f"github:{subject_key(payload)}:{payload.before}:{payload.after}")
     if subject.node_id and subject.updated_at is not None:
         # What is deleted keeps the time of its last change.
         gone = ":deleted" if payload.action == "deleted" else ""
-        return storable_text(f"github:{subject.node_id}:{subject.updated_at}{gone}")
+        return key_text(f"github:{subject.node_id}:{subject.updated_at}{gone}")
     return f"github:{delivery.key}"
 
 

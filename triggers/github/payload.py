@@ -99,7 +99,7 @@ def decode(body: bytes) -> Decoded:
     except msgspec.DecodeError:
         payload = _picked(Payload, tolerant_object(body))
     except RecursionError:
-        raise too_nested() from None
+        raise too_nested(body) from None
     check_nesting(body)
     return Decoded(body, payload)
 

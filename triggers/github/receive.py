@@ -5,13 +5,13 @@ from typing import Any
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event
+from loops.storable import storable_text
 from triggers.github.event import subject_key, to_event, topic
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Decoded, decode
 from triggers.github.signature import verify
 from triggers.json_body import from_form
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 
 _MOST_HEADER = 200
 _SHOWN = {"x-github-event": "X-GitHub-Event", "x-github-delivery": "X-GitHub-Delivery"}
@@ -69,5 +69,6 @@ def _required(headers: Mapping[str, str], name: str) -> str:
 def _unfit(value: str, name: str) -> PayloadMalformed:
     if not value:
         hint = "GitHub sends it with every delivery; a proxy on the way must let it through"
-        return PayloadMalformed(f"the header {name} is missing", hint=hint)
-    return PayloadMalformed(f"the header {name} is longer than {_MOST_HEADER} characters")
+        return PayloadMalformed(f"the header {name} is missing", path=name, hint=hint)
+    message = f"the header {name} is longer than {_MOST_HEADER} characters"
+    return PayloadMalformed(message, path=name, hint="GitHub's are far shorter: send what GitHub sends")

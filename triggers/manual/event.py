@@ -10,7 +10,7 @@ from loops.definition.requested import compile_requested
 from loops.definition.stored import stored_trigger, stored_variables
 from loops.errors import Conflict, RequestError
 from loops.event import Event, JsonValue
-from loops.runs.variables import MOST_BYTES
+from loops.runs.variables import MOST_BYTES, size_of
 from triggers.webhook.event import Request, meaning
 
 SOURCE = "manual"
@@ -44,7 +44,7 @@ def read_variables(definition: Mapping[str, Any], given: Mapping[str, JsonValue]
             raise RequestError(f'the workflow declares no variable "{shown(key)}"', hint=hint, path=f"variables.{key}")
         values[key] = _typed(key, str(declared[key].get("type")), value)
     everything = {key: one.get("default", "") for key, one in declared.items()} | values
-    size = len(json.dumps(everything, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    size = size_of(everything)
     if size > MOST_BYTES:
         raise RequestError(
             f"the variables take {size} bytes as JSON; {MOST_BYTES} is the limit",

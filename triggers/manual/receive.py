@@ -12,16 +12,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import Conflict
-from loops.event import JsonValue, event_json
-from loops.packed import pack
+from loops.event import JsonValue
 from loops.ports import Clock, Engine, Writer
 from loops.projects import project_filters
 from loops.store import deliveries, run_keys
 from loops.store import workflows as workflows_store
-from loops.store.deliveries import EventRow
 from loops.store.workflows import WorkflowRow
 from triggers.manual.event import read_variables, to_event, trigger_started_by_hand
-from triggers.starting import Begin, Start, start_run
+from triggers.starting import Begin, Start, start_run, undelivered
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.manual")
@@ -74,20 +72,7 @@ class ByHand:
         state = self._begin(row.id, row.version, project, lambda: row.definition)
         state = dataclasses.replace(state, variables={**state.variables, **values})
         verdict = Verdict(row.id, row.version, "start", passed=True, reason=f"started by hand, by {by}")
-        deliveries.put_event(
-            connection,
-            EventRow(
-                project_id=row.project_id,
-                source=event.source,
-                uuid=event.uuid,
-                delivery_id="",
-                position=0,
-                name=event.name,
-                verdicts=[verdict.as_json()],
-                body=pack(event_json(event)),
-            ),
-            now,
-        )
+        deliveries.put_event(connection, undelivered(row.project_id, event, verdict), now)
         run = start_run(connection, self._engine, Start(row, event, state), now)
         return {"status": "queued", "run": run, "invocation_id": run, "workflow": row.id, "event": event.name}
 

@@ -12,8 +12,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed, PayloadTooLarge
 from loops.event import JsonValue
-from triggers.json_body import check_nesting, from_form, tolerant_object, too_nested
-from triggers.storable import storable
+from loops.storable import storable
+from triggers.json_body import check_nesting, from_form, tolerant, too_nested
 
 LIMIT = 20 * 1024 * 1024
 """The most bytes of a captured body, as it comes and unpacked: what PostHog takes itself."""
@@ -62,13 +62,13 @@ def _gunzipped(body: bytes, limit: int) -> bytes:
     try:
         unpacked = stream.decompress(body, limit + 1)
     except zlib.error as error:
-        raise PayloadMalformed("the body is no gzip that can be read", hint="send it again, whole") from error
+        message = "the body is no gzip that can be read"
+        raise PayloadMalformed(message, path="body", hint="send it again, whole") from error
     if len(unpacked) > limit:
         raise PayloadTooLarge(f"the body unpacks to more than {limit} bytes", hint="send smaller batches")
     if not stream.eof or stream.unused_data:
-        raise PayloadMalformed(
-            "the gzip of the body ends too early, or something stands behind it", hint="send it again, whole"
-        )
+        message = "the gzip of the body ends too early, or something stands behind it"
+        raise PayloadMalformed(message, path="body", hint="send it again, whole")
     return unpacked
 
 
@@ -78,7 +78,8 @@ def _from_base64(body: bytes) -> bytes:
     try:
         return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
     except binascii.Error as error:
-        raise PayloadMalformed("the body is neither JSON nor base64 of JSON") from error
+        message = "the body is neither JSON nor base64 of JSON"
+        raise PayloadMalformed(message, path="body", hint="send JSON, or gzip or base64 of it") from error
 
 
 def decode(body: bytes) -> JsonValue:
@@ -89,16 +90,12 @@ def decode(body: bytes) -> JsonValue:
         value = _ANY.decode(body)
     except msgspec.DecodeError as error:
         if len(body) > MOST_TOLERATED:
-            raise PayloadMalformed(f"the body is no strict JSON, which it must be at its size: {error}") from error
-        value = _tolerantly(body)
+            message = f"the body is no strict JSON, which it must be at its size: {error}"
+            raise PayloadMalformed(
+                message, path="body", hint="send smaller batches, as a JSON encoder writes them"
+            ) from error
+        value = tolerant(body)
     except RecursionError:
-        raise too_nested() from None
+        raise too_nested(body) from None
     check_nesting(body)
     return storable(value) if b"\\u0000" in body else value
-
-
-def _tolerantly(body: bytes) -> JsonValue:
-    """As tolerant_object, also for a list."""
-    if not body.startswith(b"["):
-        return tolerant_object(body)
-    return tolerant_object(b'{"batch":' + body + b"}")["batch"]

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event, JsonValue, Person
+from loops.storable import key_text, storable_text
 from triggers.source import Topic
-from triggers.storable import storable_text
 
 SOURCE = "posthog"
 MOST_EVENTS = 5000
@@ -58,10 +60,11 @@ def from_webhook(body: JsonValue) -> Fact:
     Raises PayloadMalformed, naming the field.
     """
     if not isinstance(body, dict):
-        raise PayloadMalformed("the body must be a JSON object", hint='PostHog\'s default is {"event": "{event}"}')
+        hint = 'PostHog\'s default is {"event": "{event}"}'
+        raise PayloadMalformed("the body must be a JSON object", path="body", hint=hint)
     told = body.get("event")
     if told is not None and not isinstance(told, dict | str):
-        raise PayloadMalformed("event must be an object, or the name of an event")
+        raise _refused("event", "must be an object, or the name of an event", 'PostHog sends "{event}" there')
     event = told if isinstance(told, dict) else body
     # Before 2024 the name stood in event.name.
     name = told if isinstance(told, str) else event.get("event", event.get("name") if event is told else None)
@@ -72,8 +75,8 @@ def from_webhook(body: JsonValue) -> Fact:
         properties.setdefault("$elements_chain", event["elements_chain"])
     return Fact(
         name=_name(name, "event.event") if name is not None else UNNAMED,
-        uuid=_uuid(event.get("uuid"), "event.uuid"),
-        distinct_id=distinct_id or (person.id if person else "") or "unknown",
+        uuid=_uuid(event.get("uuid")),
+        distinct_id=distinct_id or (key_text(person.id) if person else "") or "unknown",
         properties=properties,
         timestamp=_timestamp(event.get("timestamp")),
         url=_text(event.get("url")),
@@ -146,12 +149,13 @@ def is_migration(body: JsonValue) -> bool:
 def from_capture(body: JsonValue) -> list[Fact]:
     """The events of a captured body, each once. Raises PayloadMalformed, naming the field and its place."""
     if isinstance(body, dict) and "batch" in body and not isinstance(body["batch"], list):
-        raise PayloadMalformed("batch must be a list of events")
+        raise _refused("batch", "must be a list of events", "send a single event without it")
     if not isinstance(body, dict | list):
-        raise PayloadMalformed("the body must be an event, a list of events, or an object with a batch of them")
+        message = "the body must be an event, a list of events, or an object with a batch of them"
+        raise PayloadMalformed(message, path="body", hint='send {"api_key": …, "batch": […]}')
     entries = _entries(body)
     if len(entries) > MOST_EVENTS:
-        raise PayloadMalformed(f"batch holds {len(entries)} events; {MOST_EVENTS} is the limit", hint="send fewer")
+        raise _refused("batch", f"holds {len(entries)} events; {MOST_EVENTS} is the limit", "send fewer at once")
     single = isinstance(body, dict) and entries == [body]
     facts: list[Fact] = []
     known: set[str] = set()
@@ -166,23 +170,20 @@ def from_capture(body: JsonValue) -> list[Fact]:
 
 def _captured(entry: JsonValue, place: str) -> Fact:
     if not isinstance(entry, dict):
-        raise PayloadMalformed(f"{place.rstrip('.') or 'the body'} must be an object")
+        raise _refused(place.rstrip("."), "must be an object", "an event is an object with event and distinct_id")
     properties = dict(_object(entry.get("properties"), f"{place}properties"))
     for key in _CHANGES:
         # SDKs write them beside the properties, where PostHog too puts them in.
-        if key in entry or key in properties:
-            properties[key] = {
-                **_object(properties.get(key), f"{place}properties.{key}"),
-                **_object(entry.get(key), f"{place}{key}"),
-            }
+        if entry.get(key) is not None:
+            properties[key] = _merged(properties.get(key), entry[key])
     told = entry.get("distinct_id", properties.get("distinct_id", properties.get("$distinct_id")))
     distinct_id = _distinct_id(told, f"{place}distinct_id")
     if not distinct_id:
-        raise PayloadMalformed(f"{place}distinct_id is missing", hint="every event is about somebody")
+        raise _refused(f"{place}distinct_id", "is missing", "every event is about somebody")
     if "event" not in entry:
-        raise PayloadMalformed(f"{place}event is missing", hint="it is the event's name")
+        raise _refused(f"{place}event", "is missing", "it is the event's name")
     name = _name(entry["event"], f"{place}event")
-    own = _uuid(entry.get("uuid"), f"{place}uuid")
+    own = _uuid(entry.get("uuid"))
     properties.pop("token", None)  # the key is no property of the event
     return Fact(
         name=name,
@@ -259,44 +260,57 @@ def changes_somebody(fact: Fact) -> bool:
 # Fields
 
 
+def _refused(path: str, fault: str, hint: str) -> PayloadMalformed:
+    return PayloadMalformed(f"{path} {fault}", path=path, hint=hint)
+
+
 def _object(value: JsonValue, path: str) -> Mapping[str, JsonValue]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise PayloadMalformed(f"{path} must be an object")
+        raise _refused(path, "must be an object", "it holds the event's properties by name")
     return value
+
+
+def _merged(inner: JsonValue, outer: JsonValue) -> JsonValue:
+    """The outer one goes before; what is no object changes nobody, and stays what it is."""
+    return {**inner, **outer} if isinstance(inner, dict) and isinstance(outer, dict) else outer
 
 
 def _name(value: JsonValue, path: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise PayloadMalformed(f"{path} must be the name of an event")
-    if len(value) > LONGEST_NAME:
-        raise PayloadMalformed(f"{path} is longer than {LONGEST_NAME} characters")
-    return value
+        raise _refused(path, "must be the name of an event", "send a text that is not empty")
+    return _short(value, path)
 
 
 def _distinct_id(value: JsonValue, path: str) -> str:
-    """As text; empty where there is none."""
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise PayloadMalformed(f"{path} must be a text or a number")
-    text = str(value)
+    """As text, what is none as its JSON; empty where there is none."""
+    return "" if value is None else _short(_as_text(value), path)
+
+
+def _short(text: str, path: str) -> str:
     if len(text) > LONGEST_NAME:
-        raise PayloadMalformed(f"{path} is longer than {LONGEST_NAME} characters")
+        raise _refused(path, f"is longer than {LONGEST_NAME} characters", "send a shorter one")
     return text
 
 
-def _uuid(value: JsonValue, path: str) -> str | None:
-    """As a UUID, also where another text stands in for one; None where there is none."""
+def _as_text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    # A number as Python writes it: that is how ids of captures have always been kept.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else msgspec.json.encode(value).decode()
+
+
+def _uuid(value: JsonValue) -> str | None:
+    """As a UUID, also where anything else stands in for one; None where there is none."""
     if value is None or value == "":
         return None
-    if not isinstance(value, str):
-        raise PayloadMalformed(f"{path} must be a text", hint="leave it out, or send a UUID")
+    text = _as_text(value)
     try:
-        return str(uuid.UUID(value))
+        return str(uuid.UUID(text))
     except ValueError:
-        return str(uuid.uuid5(_NAMESPACE, f"uuid:{value}"))
+        return str(uuid.uuid5(_NAMESPACE, f"uuid:{text}"))
 
 
 def _timestamp(value: JsonValue) -> datetime | None:

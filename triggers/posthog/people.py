@@ -23,6 +23,8 @@ MOST_GROUPS = 5
 """An event belongs to at most so many groups, as in PostHog."""
 
 LONGEST_KEY = 400
+MOST_GROUP_BYTES = 1600
+"""Of a group's type and key together, which one index entry has to hold."""
 
 _NAMESPACE = uuid.UUID("3f1c1f0e-7f5f-5d0b-8f36-1d1c5b0f4a10")
 _NAMING = ("email", "name", "username")
@@ -174,18 +176,21 @@ def _identified(event: Event) -> Group | None:
     """The group that a `$groupidentify` tells of."""
     if event.name != "$groupidentify":
         return None
-    kind, key = _key(event.properties.get("$group_type")), _key(event.properties.get("$group_key"))
-    return Group(kind, key) if kind is not None and key is not None else None
+    return _group(event.properties.get("$group_type"), event.properties.get("$group_key"))
 
 
 def _groups_of(event: Event) -> list[Group]:
     """The groups that an event belongs to."""
-    found = [
-        Group(kind, key)
-        for kind, value in _object(event.properties.get("$groups")).items()
-        if (key := _key(value)) is not None and len(kind) <= LONGEST_KEY
-    ]
+    told = _object(event.properties.get("$groups"))
+    found = [group for kind, value in told.items() if (group := _group(kind, value)) is not None]
     return found[:MOST_GROUPS]
+
+
+def _group(kind: JsonValue, key: JsonValue) -> Group | None:
+    kind, key = _key(kind), _key(key)
+    if kind is None or key is None or len(f"{kind}{key}".encode()) > MOST_GROUP_BYTES:
+        return None
+    return Group(kind, key)
 
 
 def _groups(event: Event, people: People, types: tuple[str, ...]) -> dict[str, JsonValue]:

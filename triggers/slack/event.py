@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import key_text
 from triggers.properties import LazyProperties
 from triggers.slack.payload import Object, inner, items, text
 from triggers.slack.words import message_text
@@ -72,7 +73,7 @@ def subject_key(payload: Object) -> str | None:
     channel, thread = text(message, "channel"), text(message, "thread_ts") or text(message, "ts")
     if channel is None or thread is None:
         return None
-    return f"slack:{team(payload)}:{channel}:{thread}"
+    return key_text(f"slack:{team(payload)}:{channel}:{thread}")
 
 
 def _claim(delivery: Delivery, payload: Object) -> str:
@@ -81,7 +82,7 @@ def _claim(delivery: Delivery, payload: Object) -> str:
     channel, ts = text(message, "channel"), text(message, "ts")
     if channel is None or ts is None:
         return f"slack:{delivery.key}"
-    return f"slack:{team(payload)}:{channel}:{ts}"
+    return key_text(f"slack:{team(payload)}:{channel}:{ts}")
 
 
 def _flat(delivery: Delivery, payload: Object, message: Object, settings: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
+from loops.storable import storable_text
 from triggers.json_body import check_nesting, from_form, tolerant_object, too_nested, whole
-from triggers.storable import storable_text
 
 Object: TypeAlias = dict[str, JsonValue]
 
@@ -49,7 +49,7 @@ def _json(body: bytes) -> Object:
     try:
         value = whole(body)
     except RecursionError:
-        raise too_nested() from None
+        raise too_nested(body) from None
     if not isinstance(value, dict):
         return tolerant_object(body)  # refuses it in words
     check_nesting(body)
@@ -64,7 +64,9 @@ def _form(body: bytes) -> Object:
             body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS
         )
     except ValueError as error:
-        raise PayloadMalformed(f"the form has more than {_MOST_FIELDS} fields") from error
+        message = f"the form has more than {_MOST_FIELDS} fields"
+        raise PayloadMalformed(message, path="form", hint="Slack sends far fewer") from error
     if not pairs:
-        raise PayloadMalformed("the form is empty", hint="Slack sends the fields of a command, or a field payload")
+        hint = "Slack sends the fields of a command, or a field payload"
+        raise PayloadMalformed("the form is empty", path="form", hint=hint)
     return {storable_text(name): storable_text(value) for name, value in pairs}

@@ -83,10 +83,10 @@ def _name(payload: Object) -> str:
     if outer == "event_callback":
         event = payload.get("event")
         if not isinstance(event, dict):
-            raise PayloadMalformed("event is missing, or no object", hint="Slack sends one with every event_callback")
+            raise _refused("event", "is missing, or no object", "Slack sends one with every event_callback")
         name = text(event, "type")
         if name is None:
-            raise PayloadMalformed("event.type is missing, or no text", hint="Slack names the type of every event")
+            raise _refused("event.type", "is missing, or no text", "Slack names the type of every event")
         return name
     if outer is not None:
         return outer
@@ -94,16 +94,19 @@ def _name(payload: Object) -> str:
         return "slash_command"
     if text(payload, "ssl_check"):
         return "ssl_check"
-    raise PayloadMalformed("type is missing, or no text", hint="Slack names the type of everything but a command")
+    raise _refused("type", "is missing, or no text", "Slack names the type of everything but a command")
+
+
+def _refused(path: str, fault: str, hint: str) -> PayloadMalformed:
+    return PayloadMalformed(f"{path} {fault}", path=path, hint=hint)
 
 
 def _key(payload: Object, name: str, body: bytes) -> str:
-    """Slack's id of an event, the same at every try. What has none is known by its bytes, which are the same too."""
+    """Slack's id of an event, the same at every try. What has none, or one that nobody could show, is known by its
+    bytes, which are the same too."""
     key = text(payload, "event_id")
-    if key is None or text(payload, "type") != "event_callback":
+    if key is None or len(key) > _MOST_KEY or text(payload, "type") != "event_callback":
         return f"{name[:_MOST_NAME]}:{hashlib.sha256(body).hexdigest()[:32]}"
-    if len(key) > _MOST_KEY:
-        raise PayloadMalformed(f"event_id is longer than {_MOST_KEY} characters")
     return key
 
 
@@ -112,7 +115,7 @@ def _told(payload: Object, ignored: str | None) -> Mapping[str, str]:
     if text(payload, "type") == "url_verification":
         challenge = text(payload, "challenge")
         if challenge is None:
-            raise PayloadMalformed("challenge is missing, or no text", hint="Slack sends it with url_verification")
+            raise _refused("challenge", "is missing, or no text", "Slack sends it with url_verification")
         return {"challenge": challenge}
     if ignored is not None and text(payload, "type") is None and text(payload, "command"):
         return {"response_type": "ephemeral", "text": ignored}

@@ -7,8 +7,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
-from triggers.json_body import check_nesting, tolerant_object, too_nested
-from triggers.storable import storable, storable_text
+from loops.storable import storable, storable_text
+from triggers.json_body import check_nesting, tolerant, too_nested
 
 _ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 _FORM = "application/x-www-form-urlencoded"
@@ -24,9 +24,10 @@ def read_body(body: bytes, content_type: str) -> JsonValue:
     if not bare:
         return None
     if kind.startswith("multipart/"):
-        raise PayloadMalformed("the body is multipart, which is not read", hint="send JSON, a form, or text")
+        message = "the header Content-Type says multipart, which is not read"
+        raise PayloadMalformed(message, path="Content-Type", hint="send JSON, a form, or text")
     if kind == _FORM:
-        return dict(fields(body.decode("utf-8", "replace"), "the form"))
+        return dict(fields(body.decode("utf-8", "replace"), "form"))
     if kind == "application/json" or kind.endswith("+json"):
         return _json(bare)
     if bare[:1] in {b"{", b"["}:
@@ -39,12 +40,13 @@ def read_body(body: bytes, content_type: str) -> JsonValue:
     return _text(body)
 
 
-def fields(encoded: str, what: str) -> Mapping[str, JsonValue]:
+def fields(encoded: str, where: str) -> Mapping[str, JsonValue]:
     """The fields of a query or form: a text each, a list of texts where a name stands several times."""
     try:
         pairs = parse_qsl(encoded, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError as error:
-        raise PayloadMalformed(f"{what} has more than {_MOST_FIELDS} fields", hint="send fewer") from error
+        message = f"the {where} has more than {_MOST_FIELDS} fields"
+        raise PayloadMalformed(message, path=where, hint="send fewer") from error
     found: dict[str, list[JsonValue]] = {}
     for name, value in pairs:
         found.setdefault(storable_text(name), []).append(storable_text(value))
@@ -55,18 +57,11 @@ def _json(body: bytes) -> JsonValue:
     try:
         value = _ANY.decode(body)
     except msgspec.DecodeError:
-        return _tolerantly(body)
+        return tolerant(body)
     except RecursionError:
-        raise too_nested() from None
+        raise too_nested(body) from None
     check_nesting(body)
     return storable(value) if b"\\u0000" in body else value
-
-
-def _tolerantly(body: bytes) -> JsonValue:
-    """As tolerant_object, also for a list."""
-    if not body.startswith(b"["):
-        return tolerant_object(body)
-    return tolerant_object(b'{"list":' + body + b"}")["list"]
 
 
 def _text(body: bytes) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from loops.definition.requested import Requested, compile_requested
 from loops.errors import DefinitionError, PayloadMalformed, TemplateError
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import storable, storable_text
 from triggers.posthog.event import internal, internal_reason
-from triggers.storable import storable, storable_text
 from triggers.webhook.body import fields, read_body
 
 SOURCE = "webhook"
@@ -56,7 +56,7 @@ class Meant:
 
 def request_of(method: str, headers: Mapping[str, str], query_string: str, body: bytes) -> Request:
     """Raises PayloadMalformed where query or body cannot be read."""
-    query = fields(query_string, "the query")
+    query = fields(query_string, "query")
     return Request(method, headers, query, read_body(body, headers.get("content-type", "")))
 
 
@@ -71,7 +71,9 @@ def requested(settings: Mapping[str, Any]) -> Requested:
     try:
         return compile_requested(settings.get(_TRIGGER) or {})
     except DefinitionError as error:
-        raise PayloadMalformed(f"the webhook's trigger cannot be used: {error.message}") from error
+        message = f"the webhook's trigger cannot be used: {error.message}"
+        hint = "save the workflow anew: that names each fault"
+        raise PayloadMalformed(message, path=error.path, hint=hint) from error
 
 
 def meaning(request: Request, trigger: Requested) -> Meant:
@@ -79,13 +81,16 @@ def meaning(request: Request, trigger: Requested) -> Meant:
     try:
         rendered = trigger.render(request.as_scope())
     except TemplateError as error:
-        raise PayloadMalformed(f"no event can be made of the request: {error.message}", hint=error.hint) from error
+        message = f"no event can be made of the request: {error.message}"
+        hint = error.hint or "look at the workflow's trigger, and at what the request holds"
+        raise PayloadMalformed(message, path=error.path, hint=hint) from error
     properties = dict(request.query)
     given = storable(rendered["properties"]) if "properties" in rendered else request.body
     if isinstance(given, dict):
         properties |= given
     elif "properties" in rendered and given is not None:
-        raise PayloadMalformed("properties must be an object", hint="look at the template of `properties`")
+        hint = "look at the template of `properties` in the workflow's trigger"
+        raise PayloadMalformed("properties must be an object", path="properties", hint=hint)
     elif given is not None:
         properties["body"] = given
     return Meant(_text(rendered, "event"), _text(rendered, "distinct_id"), properties)
@@ -112,10 +117,10 @@ def _text(rendered: Mapping[str, JsonValue], name: str) -> str:
         value = str(value)
     hint = f"look at the template of `{name}` in the workflow's trigger, and at what the request holds there"
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise PayloadMalformed(f"{name} is empty", hint=hint)
+        raise PayloadMalformed(f"{name} is empty", path=name, hint=hint)
     if not isinstance(value, str):
         kind = {bool: "a boolean", list: "a list"}.get(type(value), "an object")
-        raise PayloadMalformed(f"{name} must be text, got {kind}", hint=hint)
+        raise PayloadMalformed(f"{name} must be text, got {kind}", path=name, hint=hint)
     if len(value) > LONGEST_TEXT:
-        raise PayloadMalformed(f"{name} is longer than {LONGEST_TEXT} characters", hint=hint)
+        raise PayloadMalformed(f"{name} is longer than {LONGEST_TEXT} characters", path=name, hint=hint)
     return storable_text(value.strip())

@@ -8,8 +8,8 @@ from typing import Any
 
 from loops.errors import MethodNotTaken, PayloadMalformed
 from loops.event import Delivery, Event
+from loops.storable import storable_text
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 from triggers.webhook.event import (
     METHOD,
     QUERY,
@@ -103,7 +103,8 @@ def _key(headers: Mapping[str, str]) -> str:
     for name in IDS:
         key = headers.get(name, "").strip()
         if len(key) > _LONGEST_KEY:
-            raise PayloadMalformed(f"the header {name} is longer than {_LONGEST_KEY} characters")
+            message = f"the header {name} is longer than {_LONGEST_KEY} characters"
+            raise PayloadMalformed(message, path=name, hint="send a shorter id")
         if key:
             return storable_text(key)
     return random.token_hex(16)

@@ -6,6 +6,7 @@ without a key still goes through the whole agent loop.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loops.agent.model import ToolSpec
@@ -32,50 +33,76 @@ def demo() -> Script:
 
 
 def _remember(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> ScriptedTurn:
-    properties = _read(messages)
-    body = str(properties.get("body") or "")
-    thought = f"The text has {len(body)} characters and names {_subject(properties)}."
+    told = _told(messages)
+    thought = f"It is about {told.subject}. Whoever works on this next should know that it was seen."
     if all(tool.name != "note_open" for tool in tools):
         return ScriptedTurn("Nothing is to be remembered here.", (ScriptedCall("event_read"),), thought, pause=_PAUSE)
-    note = {"text": f"{_subject(properties)}: reported, not confirmed. Look whether it was mended."}
+    note = {"text": f"{told.subject}: seen, not confirmed. Look what became of it."}
     return ScriptedTurn(
         "I note it for the next run on this subject.", (ScriptedCall("note_open", note),), thought, pause=_PAUSE
     )
 
 
 def _report(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> ScriptedTurn:
-    properties = _read(messages)
-    body = " ".join(str(properties.get("body") or "nothing").split())[:_LONGEST_QUOTE]
+    told = _told(messages)
+    said = " ".join(told.said.split())[:_LONGEST_QUOTE] or "nothing"
     lines = [
-        f"**{_subject(properties)}**",
+        f"**{told.subject}**",
         "",
-        f"- what happened: {properties.get('event_type')} {properties.get('action') or ''}".rstrip(),
-        f"- who did it: {properties.get('actor') or properties.get('sender') or 'somebody'}",
-        f"- what was said: {body}",
+        f"- {told.happened} by {told.who or 'somebody'}: {said}",
         "- written by the scripted model: it only repeats what the tools returned",
     ]
     arguments: dict[str, Any] = {"final_message": "\n".join(lines)}
     fields = _fields(tools)
     if fields:
         arguments["output"] = fields
-    return ScriptedTurn("", (ScriptedCall(FINALIZE, arguments),), pause=_PAUSE)
+    return ScriptedTurn("I report what I have read.", (ScriptedCall(FINALIZE, arguments),), pause=_PAUSE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What an event tells, in words."""
+
+    subject: str
+    happened: str
+    who: str
+    said: str
+
+
+def _told(messages: Sequence[Message]) -> _Told:
+    event = _read(messages)
+    source, properties = event.get("source"), _mapping(event.get("properties"))
+    if source == "github":
+        title, happened = _text(properties, "title"), [_text(properties, "event_type"), _text(properties, "action")]
+        number = f"#{properties['number']} " if properties.get("number") else ""
+        who, said = _text(properties, "sender"), _text(properties, "body")
+        return _Told(f"{number}{title}".strip() or "an event", " ".join(filter(None, happened)), who, said)
+    if source == "slack":
+        said = _text(properties, "message_text")
+        return _Told(
+            said.strip() or "a message", f"written in {properties.get('channel')}", _text(properties, "user"), said
+        )
+    name = _text(event, "event") or "an event"
+    who = _text(_mapping(event.get("person")), "name") or _text(event, "distinct_id")
+    plain = [f"{key} {value}" for key, value in properties.items() if not key.startswith("$")]
+    return _Told(f"{name}: {who}" if who else name, name, who, ", ".join(plain))
 
 
 def _read(messages: Sequence[Message]) -> Mapping[str, Any]:
-    """The event's properties, as the tool returned them."""
+    """The event as the tool returned it, empty where it was too large to be returned whole."""
     for message in messages:
         if isinstance(message, ToolReturn) and message.name == "event_read":
-            value = json.loads(message.text).get("result", {}).get("value")
-            if isinstance(value, dict):
-                found = value.get("properties", value)
-                if isinstance(found, dict):
-                    return found
+            return _mapping(json.loads(message.text).get("result", {}).get("value"))
     return {}
 
 
-def _subject(properties: Mapping[str, Any]) -> str:
-    number, title = properties.get("number"), properties.get("title") or properties.get("text") or "the event"
-    return f"#{number} {title}" if number else str(title)
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(found: Mapping[str, Any], key: str) -> str:
+    value = found.get(key)
+    return "" if value is None else str(value)
 
 
 def _fields(tools: Sequence[ToolSpec]) -> dict[str, Any]:

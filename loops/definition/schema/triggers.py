@@ -145,7 +145,7 @@ class ScheduleTrigger(Trigger):
 
     def inspect(self, path: str, findings: Findings) -> None:
         if self.filters:
-            findings.warn(join(path, "filters"), "have no effect: an occurrence of a schedule has no properties")
+            findings.warn(join(path, "filters"), "have no effect: every occurrence of a schedule passes")
 
 
 class RequestedTrigger(Trigger):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.agent.invisible import without_invisible
 from loops.agent.sanitise import sanitised, sanitised_value
 from loops.event import JsonValue
+from loops.invisible import without_invisible
 
 WORDS = st.text(st.characters(categories=("L", "Nd", "Sc", "Po", "Zs"), exclude_characters="!\\&'\"`~\u3164\uffa0"))
 MARKUP = st.sampled_from(

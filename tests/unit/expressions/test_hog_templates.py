@@ -34,28 +34,28 @@ def failed(source, scope=SCOPE):
     return caught.value
 
 
-def test_an_event_field_is_put_in():  # case 95
+def test_case_95_an_event_field_is_put_in():
     assert compile_template({"event": "{event.event}"}).render(SCOPE) == {"event": "test"}
 
 
-def test_an_event_field_is_put_in_by_liquid_too():  # case 96
+def test_case_96_an_event_field_is_put_in_by_liquid_too():
     assert compile_template({"event": "{{ event.event }}"}, engine="liquid").render(SCOPE) == {"event": "test"}
 
 
-def test_nulls_in_nested_values_stay():  # case 97
+def test_case_97_nulls_in_nested_values_stay():
     value: JsonValue = {"a": None, "b": [None, {"c": None}], "n": 1, "t": True}
     assert compile_template(value).render(SCOPE) == value
 
 
-def test_text_before_a_property_is_joined_to_it():  # case 101
+def test_case_101_text_before_a_property_is_joined_to_it():
     assert render("v={event.properties.$lib_version}") == "v=1.2"
 
 
-def test_text_before_a_missing_property_stands_alone():  # case 101, derived
+def test_case_101_text_before_a_missing_property_stands_alone():  # derived
     assert render("v={event.properties.$nope}") == "v="
 
 
-def test_a_template_of_one_expression_keeps_its_type():  # case 102
+def test_case_102_a_template_of_one_expression_keeps_its_type():
     assert compile_template({"body": {"event": "{event}"}}).render(SCOPE) == {"body": {"event": SCOPE["event"]}}
     assert render("{42}") == 42
     assert render("{true}") is True

@@ -151,5 +151,5 @@ def test_a_word_that_is_an_operator_too_is_none_where_a_value_begins(name):
 
 
 @pytest.mark.parametrize(("timestamp", "later"), [("2025-01-01T00:00:00Z", True), ("2023-01-01T00:00:00Z", False)])
-def test_a_timestamp_is_compared_with_a_moment(timestamp, later):  # case 86
+def test_case_86_a_timestamp_is_compared_with_a_moment(timestamp, later):
     assert value("timestamp > toDateTime('2024-01-01')", timestamp=timestamp) is later

@@ -20,9 +20,9 @@ def entry(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "filters",
     [
-        pytest.param({}, id="71"),
-        pytest.param({"events": [{"id": None, "type": "events"}]}, id="72"),
-        pytest.param({"bytecode": ["_H", 1]}, id="84"),
+        pytest.param({}, id="case-71"),
+        pytest.param({"events": [{"id": None, "type": "events"}]}, id="case-72"),
+        pytest.param({"bytecode": ["_H", 1]}, id="case-84"),
         pytest.param({"events": [], "properties": [], "actions": [], "filter_test_accounts": False}, id="all empty"),
         pytest.param({"events": None, "properties": None, "source": None}, id="all null"),
     ],
@@ -34,14 +34,14 @@ def test_nothing_asked_for_lets_every_event_pass(filters: dict[str, Any]) -> Non
     assert compiled.matches(event(name="$pageview"))
 
 
-def test_81_and_82_the_event_has_to_be_one_of_those_named() -> None:
+def test_cases_81_and_82_the_event_has_to_be_one_of_those_named() -> None:
     compiled = compile_filter({"events": [{"id": "a"}, {"id": "b", "name": "B", "order": 1, "type": "events"}]})
     assert compiled.event_names == frozenset({"a", "b"})
     assert compiled.matches(event(name="b"))
     assert not compiled.matches(event(name="c"))
 
 
-def test_74_properties_are_anded_and_events_ored_each_with_its_own() -> None:
+def test_case_74_properties_are_anded_and_events_ored_each_with_its_own() -> None:
     compiled = compile_filter(
         {
             "properties": [{"key": "env", "value": "live"}],

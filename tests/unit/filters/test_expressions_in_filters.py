@@ -44,7 +44,7 @@ def test_an_expression_sees_the_event_as_posthogs_filters_do(expression: str, ex
 
 
 @pytest.mark.parametrize(("moment", "expected"), [(2025, True), (2023, False)])
-def test_86_an_expression_compares_the_time_of_the_event(moment: int, expected: bool) -> None:
+def test_case_86_an_expression_compares_the_time_of_the_event(moment: int, expected: bool) -> None:
     compiled = said("timestamp > toDateTime('2024-01-01')")
     occurred = event()
     made = type(occurred)("u", "e", "posthog", "d", datetime(moment, 6, 1, tzinfo=UTC), {})
@@ -52,14 +52,14 @@ def test_86_an_expression_compares_the_time_of_the_event(moment: int, expected: 
 
 
 @pytest.mark.parametrize("expression", ["(select 1)", "properties.x in (SELECT id FROM events)", "select 1"])
-def test_73_a_query_is_refused_in_words_of_its_own(expression: str) -> None:
+def test_case_73_a_query_is_refused_in_words_of_its_own(expression: str) -> None:
     with pytest.raises(FilterError) as caught:
         said(expression)
     assert caught.value.path == "filters.properties[0].key"
     assert "queries are not allowed in a filter" in caught.value.message
 
 
-def test_87_groups_are_under_their_index_and_the_rest_is_empty() -> None:
+def test_case_87_groups_are_under_their_index_and_the_rest_is_empty() -> None:
     scope = FilterScope(event(groups=GROUPS), {}, ProjectFilters())
     assert [scope[f"$group_{index}"] for index in range(5)] == [None, "acme", None, None, None]
     assert [scope[f"group_{index}"] for index in range(5)] == [
@@ -67,7 +67,7 @@ def test_87_groups_are_under_their_index_and_the_rest_is_empty() -> None:
     ]
 
 
-def test_88_the_elements_are_taken_apart() -> None:
+def test_case_88_the_elements_are_taken_apart() -> None:
     scope = FilterScope(event({"$elements_chain": CHAIN}), {}, ProjectFilters())
     assert scope["elements_chain"] == CHAIN
     assert scope["elements_chain_href"] == "/b"

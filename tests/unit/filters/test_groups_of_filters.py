@@ -138,14 +138,14 @@ def test_an_action_is_any_of_its_steps(number: Any, name: str, properties: dict[
     assert all(one.passed for one in saved.explain(occurred)) is expected
 
 
-def test_83_an_event_that_is_none_of_those_named_may_be_an_action() -> None:
+def test_case_83_an_event_that_is_none_of_those_named_may_be_an_action() -> None:
     filtered = compiled(SHOP, events=[{"id": "signed up"}], actions=[{"id": 12}])
     assert filtered.matches(event({"plan": "pro"}, name="paid"))
     assert filtered.matches(event(name="signed up"))
     assert not filtered.matches(event({"plan": "pro"}, name="other"))
 
 
-def test_74_test_accounts_and_properties_and_one_of_events_and_actions_all_count() -> None:
+def test_case_74_test_accounts_and_properties_and_one_of_events_and_actions_all_count() -> None:
     project = ProjectFilters(
         actions={"12": STEPS},
         test_accounts=[{"key": "email", "type": "person", "operator": "not_icontains", "value": "@acme.com"}],
@@ -214,7 +214,7 @@ def test_test_accounts_are_held_back_only_where_it_is_asked_for() -> None:
     assert compared.words() == '$host is "localhost:8000", wanted text that does not match "^localhost($|:)"'
 
 
-def test_80_a_cohort_of_person_filters_is_written_out_and_may_be_negated() -> None:
+def test_case_80_a_cohort_of_person_filters_is_written_out_and_may_be_negated() -> None:
     project = ProjectFilters(test_accounts=[OUTSIDE], cohorts={"7": INTERNAL})
     filtered = compiled(project, filter_test_accounts=True)
     assert filtered.matches(event(person={"email": "test@other.com"}))

@@ -108,50 +108,60 @@ def test_gh_17_repositories_compare_without_case(wanted: Any, actual: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("number", "properties", "actual", "expected"),
+    ("properties", "actual", "expected"),
     [
-        (33, [("repository", ["PostHog/posthog"], "exact")], {"repository": "PostHog/posthog"}, True),
-        (34, [("repository", ["PostHog/posthog"], "exact")], {"repository": "PostHog/other"}, False),
-        (35, [("event_type", ["issues", "issue_comment"], "exact")], {"event_type": "issues"}, True),
-        (36, [("event_type", ["issues", "issue_comment"], "exact")], {"event_type": "push"}, False),
-        (37, [("actor_access", ["write"], "exact")], {"actor_access": "write"}, True),
-        (38, [("actor_access", ["write"], "exact")], {"actor_access": "read"}, False),
-        (39, [("bot_sender", "is_not_set", "is_not_set")], {"bot_sender": None}, True),
-        (40, [("bot_sender", "is_not_set", "is_not_set")], {"bot_sender": "dependabot[bot]"}, False),
-        (41, [("sender", ["ada", "bob"], "exact")], {"sender": "bob"}, True),
-        (42, [("sender", ["ada", "bob"], "exact")], {"sender": "eve"}, False),
-        (43, [("title", ["fire"], "icontains")], {"title": "The database is on fire"}, True),
-        (44, [("title", ["fire"], "icontains")], {"title": "Typo in the docs"}, False),
-        (
-            45,
+        pytest.param(
+            [("repository", ["PostHog/posthog"], "exact")], {"repository": "PostHog/posthog"}, True, id="case-33"
+        ),
+        pytest.param(
+            [("repository", ["PostHog/posthog"], "exact")], {"repository": "PostHog/other"}, False, id="case-34"
+        ),
+        pytest.param(
+            [("event_type", ["issues", "issue_comment"], "exact")], {"event_type": "issues"}, True, id="case-35"
+        ),
+        pytest.param(
+            [("event_type", ["issues", "issue_comment"], "exact")], {"event_type": "push"}, False, id="case-36"
+        ),
+        pytest.param([("actor_access", ["write"], "exact")], {"actor_access": "write"}, True, id="case-37"),
+        pytest.param([("actor_access", ["write"], "exact")], {"actor_access": "read"}, False, id="case-38"),
+        pytest.param([("bot_sender", "is_not_set", "is_not_set")], {"bot_sender": None}, True, id="case-39"),
+        pytest.param(
+            [("bot_sender", "is_not_set", "is_not_set")], {"bot_sender": "dependabot[bot]"}, False, id="case-40"
+        ),
+        pytest.param([("sender", ["ada", "bob"], "exact")], {"sender": "bob"}, True, id="case-41"),
+        pytest.param([("sender", ["ada", "bob"], "exact")], {"sender": "eve"}, False, id="case-42"),
+        pytest.param([("title", ["fire"], "icontains")], {"title": "The database is on fire"}, True, id="case-43"),
+        pytest.param([("title", ["fire"], "icontains")], {"title": "Typo in the docs"}, False, id="case-44"),
+        pytest.param(
             [("repository", ["a/b"], "exact"), ("actor_access", ["write"], "exact")],
             {"repository": "a/b", "actor_access": "write"},
             True,
+            id="case-45",
         ),
-        (
-            45,
+        pytest.param(
             [("repository", ["a/b"], "exact"), ("actor_access", ["write"], "exact")],
             {"repository": "a/b", "actor_access": "read"},
             False,
+            id="case-45 a reader",
         ),
     ],
 )
 def test_public_cases_of_github_filters(
-    number: int, properties: list[tuple[str, Any, str]], actual: dict[str, Any], expected: bool
+    properties: list[tuple[str, Any, str]], actual: dict[str, Any], expected: bool
 ) -> None:
     entries: list[Any] = [
         {"key": key, "value": value, "operator": operator, "type": "event"} for key, value, operator in properties
     ]
     events: list[Any] = [{"id": GITHUB, "type": "events"}]
     compiled = compile_filter({"source": "internal-events", "events": events, "properties": entries})
-    assert compiled.matches(event(actual)) is expected, f"case {number}"
+    assert compiled.matches(event(actual)) is expected
 
 
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [
-        pytest.param({"foo.bar": "baz"}, True, id="77-79"),
-        pytest.param({"foo": {"bar": "baz"}}, False, id="78"),
+        pytest.param({"foo.bar": "baz"}, True, id="case-77"),
+        pytest.param({"foo": {"bar": "baz"}}, False, id="case-78"),
     ],
 )
 def test_a_dotted_key_is_one_flat_key(properties: dict[str, Any], expected: bool) -> None:

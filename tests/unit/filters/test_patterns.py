@@ -103,7 +103,7 @@ def test_a_text_too_long_for_a_pattern_fails_and_says_so() -> None:
     assert one("p", "regex", ["b", pattern]).matches(long), "one that was found is enough"
 
 
-def test_46_and_47_repositories_are_compared_in_lower_case_and_their_patterns_kept() -> None:
+def test_cases_46_and_47_repositories_are_compared_in_lower_case_and_their_patterns_kept() -> None:
     """Nothing is migrated: a draft and an active loop are compiled the same, from what people wrote."""
     occurred = event({"repository": "posthog/posthog"})
     assert one("repository", "exact", ["PostHog/posthog"]).matches(occurred)

@@ -11,55 +11,57 @@ ACTIVITY = "$activity_log_entry_created"
 
 
 @pytest.mark.parametrize(
-    ("number", "properties", "actual", "expected"),
+    ("properties", "actual", "expected"),
     [
-        (20, [("channel", ["C0ALERTS"], "exact")], {"channel": "C0ALERTS"}, True),
-        (21, [("channel", ["C0ALERTS|#alerts"], "exact")], {"channel": "C0ALERTS"}, False),
-        (22, [("bot_id", "is_not_set", "is_not_set")], {"bot_id": None}, True),
-        (23, [("bot_id", "is_not_set", "is_not_set")], {"bot_id": "B42"}, False),
-        (24, [("bot_id", "is_set", "is_set")], {"bot_id": "B42"}, True),
-        (25, [("bot_id", "is_set", "is_set")], {"bot_id": None}, False),
-        (26, [("user", ["U123", "U456"], "exact")], {"user": "U123"}, True),
-        (27, [("user", ["U123", "U456"], "exact")], {"user": "U999"}, False),
-        (28, [("thread_ts", "is_not_set", "is_not_set")], {"thread_ts": None}, True),
-        (29, [("thread_ts", "is_not_set", "is_not_set")], {"thread_ts": "1699999999.000000"}, False),
-        (30, [("text", ["fire"], "icontains")], {"text": "the database is on fire"}, True),
-        (31, [("text", ["fire"], "icontains")], {"text": "deploy finished"}, False),
-        (
-            32,
+        pytest.param([("channel", ["C0ALERTS"], "exact")], {"channel": "C0ALERTS"}, True, id="case-20"),
+        pytest.param([("channel", ["C0ALERTS|#alerts"], "exact")], {"channel": "C0ALERTS"}, False, id="case-21"),
+        pytest.param([("bot_id", "is_not_set", "is_not_set")], {"bot_id": None}, True, id="case-22"),
+        pytest.param([("bot_id", "is_not_set", "is_not_set")], {"bot_id": "B42"}, False, id="case-23"),
+        pytest.param([("bot_id", "is_set", "is_set")], {"bot_id": "B42"}, True, id="case-24"),
+        pytest.param([("bot_id", "is_set", "is_set")], {"bot_id": None}, False, id="case-25"),
+        pytest.param([("user", ["U123", "U456"], "exact")], {"user": "U123"}, True, id="case-26"),
+        pytest.param([("user", ["U123", "U456"], "exact")], {"user": "U999"}, False, id="case-27"),
+        pytest.param([("thread_ts", "is_not_set", "is_not_set")], {"thread_ts": None}, True, id="case-28"),
+        pytest.param(
+            [("thread_ts", "is_not_set", "is_not_set")], {"thread_ts": "1699999999.000000"}, False, id="case-29"
+        ),
+        pytest.param([("text", ["fire"], "icontains")], {"text": "the database is on fire"}, True, id="case-30"),
+        pytest.param([("text", ["fire"], "icontains")], {"text": "deploy finished"}, False, id="case-31"),
+        pytest.param(
             [("channel", ["C0ALERTS"], "exact"), ("bot_id", "is_not_set", "is_not_set")],
             {"channel": "C0ALERTS", "bot_id": None},
             True,
+            id="case-32",
         ),
-        (
-            32,
+        pytest.param(
             [("channel", ["C0ALERTS"], "exact"), ("bot_id", "is_not_set", "is_not_set")],
             {"channel": "C0ALERTS", "bot_id": "B42"},
             False,
+            id="case-32 a bot",
         ),
     ],
 )
 def test_public_cases_of_slack_filters(
-    number: int, properties: list[tuple[str, Any, str]], actual: dict[str, Any], expected: bool
+    properties: list[tuple[str, Any, str]], actual: dict[str, Any], expected: bool
 ) -> None:
     entries: list[Any] = [
         {"key": key, "value": value, "operator": operator, "type": "event"} for key, value, operator in properties
     ]
     events: list[Any] = [{"id": SLACK, "type": "events"}]
     compiled = compile_filter({"source": "internal-events", "events": events, "properties": entries})
-    assert compiled.matches(event(actual, name=SLACK, source="slack")) is expected, f"case {number}"
+    assert compiled.matches(event(actual, name=SLACK, source="slack")) is expected
 
 
 @pytest.mark.parametrize(
     ("names", "wanted", "properties", "expected"),
     [
-        pytest.param([ACTIVITY], "cheese", {"detail": {"name": "A cheese"}}, True, id="75"),
-        pytest.param([ACTIVITY], "bananas", {"detail": {"name": "A cheese"}}, False, id="76"),
-        pytest.param([ACTIVITY], "cheese", {"detail.name": "A cheese"}, False, id="75 the key is a path there"),
-        pytest.param([ACTIVITY], "cheese", {"detail": ["cheese"]}, False, id="76 through no list"),
-        pytest.param([ACTIVITY, "$pageview"], "cheese", {"detail.name": "A cheese"}, True, id="79"),
-        pytest.param([ACTIVITY, "$pageview"], "cheese", {"detail": {"name": "A cheese"}}, False, id="79 is flat"),
-        pytest.param([], "cheese", {"detail.name": "A cheese"}, True, id="77 without events too"),
+        pytest.param([ACTIVITY], "cheese", {"detail": {"name": "A cheese"}}, True, id="case-75"),
+        pytest.param([ACTIVITY], "bananas", {"detail": {"name": "A cheese"}}, False, id="case-76"),
+        pytest.param([ACTIVITY], "cheese", {"detail.name": "A cheese"}, False, id="case-75 the key is a path there"),
+        pytest.param([ACTIVITY], "cheese", {"detail": ["cheese"]}, False, id="case-76 through no list"),
+        pytest.param([ACTIVITY, "$pageview"], "cheese", {"detail.name": "A cheese"}, True, id="case-79"),
+        pytest.param([ACTIVITY, "$pageview"], "cheese", {"detail": {"name": "A cheese"}}, False, id="case-79 is flat"),
+        pytest.param([], "cheese", {"detail.name": "A cheese"}, True, id="case-77 without events too"),
     ],
 )
 def test_a_dotted_key_is_a_path_in_the_activity_log_alone(
@@ -70,7 +72,7 @@ def test_a_dotted_key_is_a_path_in_the_activity_log_alone(
     assert compiled.matches(event(properties, name=ACTIVITY, source="posthog")) is expected
 
 
-def test_85_what_was_never_compiled_elsewhere_is_compiled_here() -> None:
+def test_case_85_what_was_never_compiled_elsewhere_is_compiled_here() -> None:
     """PostHog fails where `bytecode` is missing; it is not read here, so neither its absence nor its content counts."""
     variants: list[Any] = [{}, {"bytecode": None}, {"bytecode": ["_H", 1, 29]}]
     for more in variants:

@@ -93,12 +93,12 @@ def test_every_event_type_has_the_same_properties(event: str, name: str) -> None
 @pytest.mark.parametrize(
     ("association", "access"),
     [
-        pytest.param("MEMBER", "write", id="48"),
-        pytest.param("OWNER", "write", id="48-owner"),
-        pytest.param("COLLABORATOR", "write", id="48-collaborator"),
-        pytest.param("NONE", "read", id="49"),
-        pytest.param("CONTRIBUTOR", "read", id="50"),
-        pytest.param("FIRST_TIMER", "read", id="50-first-timer"),
+        pytest.param("MEMBER", "write", id="case-48"),
+        pytest.param("OWNER", "write", id="case-48-owner"),
+        pytest.param("COLLABORATOR", "write", id="case-48-collaborator"),
+        pytest.param("NONE", "read", id="case-49"),
+        pytest.param("CONTRIBUTOR", "read", id="case-50"),
+        pytest.param("FIRST_TIMER", "read", id="case-50-first-timer"),
         pytest.param(None, "read", id="absent"),
         pytest.param("member", "read", id="unknown word"),
     ],
@@ -129,7 +129,7 @@ def test_d1_two_unknown_people_are_not_the_same() -> None:
         assert properties("issues", payload)["actor_access"] == "read"
 
 
-def test_51_whoever_pushed_may_write() -> None:
+def test_case_51_whoever_pushed_may_write() -> None:
     assert properties("push", fixture("push__branch"))["actor_access"] == "write"
 
 
@@ -147,11 +147,11 @@ def test_gh_01_a_payload_without_a_sender_is_an_event_of_an_unknown_actor() -> N
     assert (pushed.distinct_id, pushed.properties["actor_access"]) == ("installation:31337", "write")
 
 
-def test_52_a_person_is_no_bot_sender() -> None:
+def test_case_52_a_person_is_no_bot_sender() -> None:
     assert properties("issues", fixture("issues__opened"))["bot_sender"] is None
 
 
-def test_53_a_bot_is_named_as_bot_sender() -> None:
+def test_case_53_a_bot_is_named_as_bot_sender() -> None:
     found = properties("pull_request", fixture("pull_request__opened_by_bot"))
     assert found["bot_sender"] == found["sender"] == "dependabot[bot]"
 
@@ -159,12 +159,12 @@ def test_53_a_bot_is_named_as_bot_sender() -> None:
 @pytest.mark.parametrize(
     ("slug", "login", "kind", "expected"),
     [
-        pytest.param("posthog-bot", "posthog-bot[bot]", "Bot", True, id="54"),
-        pytest.param("posthog-bot", "dependabot[bot]", "Bot", False, id="55"),
-        pytest.param("posthog-bot", "posthog-bot", "User", False, id="56"),
-        pytest.param("posthog-bot", "posthog-bot[bot]", "User", False, id="56-with suffix"),
-        pytest.param("", "[bot]", "Bot", False, id="57"),
-        pytest.param(None, "posthog-bot[bot]", "Bot", False, id="57-null"),
+        pytest.param("posthog-bot", "posthog-bot[bot]", "Bot", True, id="case-54"),
+        pytest.param("posthog-bot", "dependabot[bot]", "Bot", False, id="case-55"),
+        pytest.param("posthog-bot", "posthog-bot", "User", False, id="case-56"),
+        pytest.param("posthog-bot", "posthog-bot[bot]", "User", False, id="case-56-with suffix"),
+        pytest.param("", "[bot]", "Bot", False, id="case-57"),
+        pytest.param(None, "posthog-bot[bot]", "Bot", False, id="case-57-null"),
     ],
 )
 def test_own_app_is_the_bot_of_the_connections_app(slug: str | None, login: str, kind: str, expected: bool) -> None:
@@ -172,11 +172,11 @@ def test_own_app_is_the_bot_of_the_connections_app(slug: str | None, login: str,
     assert properties("issues", payload, app_slug=slug)["own_app"] is expected
 
 
-def test_57_without_a_slug_no_bot_is_our_own() -> None:
+def test_case_57_without_a_slug_no_bot_is_our_own() -> None:
     assert properties("issues", sender("issues__opened", login="[bot]", type="Bot"))["own_app"] is False
 
 
-def test_58_commits_of_a_push_are_reduced_to_their_ids() -> None:
+def test_case_58_commits_of_a_push_are_reduced_to_their_ids() -> None:
     inner = properties("push", fixture("push__branch"))["github_event"]
     assert inner["commits"] == [{"id": "1" * 40}, {"id": "2" * 40}]
     assert inner["head_commit"] == {"id": "2" * 40}
@@ -184,17 +184,17 @@ def test_58_commits_of_a_push_are_reduced_to_their_ids() -> None:
 
 
 @pytest.mark.parametrize("commits", [None, "x", [None, "x", 5, {"message": "m"}], {"a": 1}], ids=repr)
-def test_58_commits_of_any_shape_leave_no_message(commits: Any) -> None:
+def test_case_58_commits_of_any_shape_leave_no_message(commits: Any) -> None:
     inner = properties("push", fixture("push__branch", commits=commits, head_commit=commits))["github_event"]
     assert "message" not in json.dumps([inner["commits"], inner["head_commit"]])
 
 
-def test_59_other_events_keep_their_whole_payload() -> None:
+def test_case_59_other_events_keep_their_whole_payload() -> None:
     payload = fixture("pull_request__opened", commits=[{"message": "m"}])
     assert properties("pull_request", payload)["github_event"] == payload
 
 
-def test_60_a_review_gives_body_and_association_and_its_pull_request_the_title() -> None:
+def test_case_60_a_review_gives_body_and_association_and_its_pull_request_the_title() -> None:
     found = properties("pull_request_review", fixture("pull_request_review__submitted"))
     assert (found["title"], found["number"], found["branch"]) == ("Raise the export limit", 7, "raise-limit")
     assert (found["body"], found["author_association"]) == ("Looks right", "MEMBER")
@@ -202,14 +202,14 @@ def test_60_a_review_gives_body_and_association_and_its_pull_request_the_title()
     assert found["url"] == "https://github.com/Acme/Widgets/pull/7#pullrequestreview-881"
 
 
-def test_61_a_comment_gives_body_and_association_and_its_issue_the_title() -> None:
+def test_case_61_a_comment_gives_body_and_association_and_its_issue_the_title() -> None:
     found = properties("issue_comment", fixture("issue_comment__created"))
     assert (found["title"], found["number"]) == ("The database is on fire", 42)
     assert (found["body"], found["author_association"]) == ("@loops please look", "OWNER")
     assert found["url"] == "https://github.com/Acme/Widgets/issues/42#issuecomment-771"
 
 
-def test_62_a_payload_that_is_too_big_is_left_out_and_the_flat_properties_stay() -> None:
+def test_case_62_a_payload_that_is_too_big_is_left_out_and_the_flat_properties_stay() -> None:
     small = fixture("issues__opened", extra="x" * (MOST_BYTES - 20_000))
     assert properties("issues", small)["github_event"] == small
     found = properties("issues", fixture("issues__opened", extra="x" * MOST_BYTES))
@@ -217,7 +217,7 @@ def test_62_a_payload_that_is_too_big_is_left_out_and_the_flat_properties_stay()
     assert (found["title"], found["number"]) == ("The database is on fire", 42)
 
 
-def test_62_the_limit_is_of_all_properties_as_json() -> None:
+def test_case_62_the_limit_is_of_all_properties_as_json() -> None:
     def size(extra: str) -> int:
         return len(msgspec.json.encode(properties("issues", fixture("issues__opened", extra=extra))))
 
@@ -226,7 +226,7 @@ def test_62_the_limit_is_of_all_properties_as_json() -> None:
     assert properties("issues", fixture("issues__opened", extra=fill + "x"))["github_event"] == {"truncated": True}
 
 
-def test_62_a_push_is_measured_without_its_commits() -> None:
+def test_case_62_a_push_is_measured_without_its_commits() -> None:
     commits = [{"id": "1" * 40, "message": "x" * 1_000}] * 2_000
     assert len(properties("push", fixture("push__branch", commits=commits))["github_event"]["commits"]) == 2_000
 
@@ -234,21 +234,21 @@ def test_62_a_push_is_measured_without_its_commits() -> None:
 @pytest.mark.parametrize(
     ("private", "visibility"),
     [(True, "private"), (False, "public"), (None, None), ("yes", None), (1, None)],
-    ids=["63", "63-public", "63-null", "63-text", "63-number"],
+    ids=["case-63", "case-63-public", "case-63-null", "case-63-text", "case-63-number"],
 )
 def test_visibility_is_text_or_null(private: Any, visibility: str | None) -> None:
     payload = subject("issues__opened", "repository", private=private)
     assert properties("issues", payload)["repository_visibility"] == visibility
 
 
-def test_63_visibility_is_null_without_the_key_or_the_repository() -> None:
+def test_case_63_visibility_is_null_without_the_key_or_the_repository() -> None:
     payload = fixture("issues__opened")
     bare = without(payload["repository"], "private")
     assert properties("issues", {**payload, "repository": bare})["repository_visibility"] is None
     assert properties("issues", without(payload, "repository"))["repository_visibility"] is None
 
 
-def test_64_only_reviews_have_a_review_state() -> None:
+def test_case_64_only_reviews_have_a_review_state() -> None:
     assert properties("issues", fixture("issues__opened"))["review_state"] is None
     assert properties("pull_request", fixture("pull_request__opened"))["review_state"] is None
 
@@ -284,7 +284,7 @@ def test_discussions_and_releases_have_title_body_and_address() -> None:
     assert (found["title"], found["number"], found["body"]) == ("1.0", None, "Notes")
 
 
-def test_65_two_projects_and_two_connections_have_events_of_their_own() -> None:
+def test_case_65_two_projects_and_two_connections_have_events_of_their_own() -> None:
     payload = fixture("issues__opened")
     ids = set()
     for project_id, connection_id in (("p", 3), ("q", 3), ("p", 4)):
@@ -295,11 +295,11 @@ def test_65_two_projects_and_two_connections_have_events_of_their_own() -> None:
 
 
 @given(project=st.text(), connection=st.integers(0), key=st.text(st.characters(codec="utf-8")))
-def test_70_the_uuid_is_the_names_uuid5(project: str, connection: int, key: str) -> None:
+def test_case_70_the_uuid_is_the_names_uuid5(project: str, connection: int, key: str) -> None:
     assert event_uuid(project, connection, key) == str(uuid.uuid5(NAMESPACE, f"{project}:{connection}:{key}"))
 
 
-def test_70_a_redelivery_keeps_its_uuid() -> None:
+def test_case_70_a_redelivery_keeps_its_uuid() -> None:
     first, again = (parsed("issues", fixture("issues__opened")) for _ in range(2))
     assert first.uuid == again.uuid == str(uuid.uuid5(NAMESPACE, f"p:3:{KEY}"))
 

@@ -1,0 +1,65 @@
+"""What loops need of a connection, read from their stored definitions."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loops.definition.inputs.base import connection_number
+from loops.definition.schema.triggers import SLACK_EVENT
+from loops.definition.stored import stored_actions, stored_trigger
+
+_PEOPLE = frozenset({"U", "W"})
+
+
+@dataclass(frozen=True, slots=True)
+class SlackUse:
+    """What one step of a loop, or its trigger, does over a Slack connection. `channel` is where it posts, empty where
+    it posts nowhere or the event decides; `scopes` are what that takes, of which one alone where it is `any_of`."""
+
+    loop: str
+    channel: str = ""
+    scopes: frozenset[str] = frozenset()
+    any_of: bool = False
+
+
+HEARS = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
+"""One of these lets the app hear messages."""
+
+
+def slack_uses(loop: str, definition: object, connection_id: int) -> Iterator[SlackUse]:
+    """What a loop does over a Slack connection: its posts, and what it hears, which may come over any."""
+    if SLACK_EVENT in _event_names(stored_trigger(definition)):
+        yield SlackUse(loop, scopes=HEARS, any_of=True)
+    for inputs in stored_inputs(definition, "template-slack"):
+        if connection_number(inputs.get("slack_workspace")) == connection_id:
+            channel = literal_channel(inputs.get("channel"))
+            yield SlackUse(loop, channel, frozenset(_post_scopes(inputs, channel)))
+
+
+def stored_inputs(definition: object, template_id: str) -> Iterator[Mapping[str, Any]]:
+    """The inputs of each action of this template, by name, as they are written."""
+    for action in stored_actions(definition):
+        config = action.get("config")
+        if isinstance(config, Mapping) and config.get("template_id") == template_id:
+            given = config.get("inputs")
+            inputs = given.items() if isinstance(given, Mapping) else ()
+            yield {name: one.get("value") for name, one in inputs if isinstance(one, Mapping)}
+
+
+def literal_channel(value: object) -> str:
+    """The channel that a step names; empty where a template decides, or none is named."""
+    return "" if not isinstance(value, str) or "{" in value else value.split("|")[0].strip()
+
+
+def _post_scopes(inputs: Mapping[str, Any], channel: str) -> Iterator[str]:
+    yield "chat:write"
+    if inputs.get("username") or inputs.get("icon_emoji"):
+        yield "chat:write.customize"
+    if channel[:1] in _PEOPLE and channel.isalnum() and channel.isupper():
+        yield "im:write"
+
+
+def _event_names(trigger: Mapping[str, Any]) -> Iterable[object]:
+    filters = trigger.get("filters")
+    events = filters.get("events") if isinstance(filters, Mapping) else None
+    return [one.get("id") for one in events if isinstance(one, Mapping)] if isinstance(events, list) else []

@@ -1,0 +1,120 @@
+"""Every zone there is: nothing lost and nothing doubled where clocks change, and the preview tells what fires."""
+
+import itertools
+import zoneinfo
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loops.schedules.preview import preview
+from loops.schedules.timetable import Timetable
+from tests.unit.schedules.tables import DAILY, HOURLY, WEEKDAYS, cron, table
+
+ZONES = sorted(zoneinfo.available_timezones())
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+BY_HALF_AN_HOUR = {"Australia/Lord_Howe", "Australia/LHI"}
+BY_TWO_HOURS = {"Antarctica/Troll"}
+NO_CHANGE = datetime(2026, 6, 15, tzinfo=UTC)
+
+
+def changes(zone: str, year: int = 2026) -> Iterator[datetime]:
+    """The midnights (UTC) before each day of a year on which a zone's clock is set."""
+    info = ZoneInfo(zone)
+    days = [datetime(year, 1, 1, tzinfo=UTC) + number * DAY for number in range(366)]
+    for day, after in itertools.pairwise(days):
+        if day.astimezone(info).utcoffset() != after.astimezone(info).utcoffset():
+            yield day
+
+
+def instants(found: Timetable, begin: datetime, end: datetime) -> list[datetime]:
+    return [one.at for one in itertools.takewhile(lambda one: one.at < end, found.after(begin))]
+
+
+def gaps(found: list[datetime]) -> set[timedelta]:
+    return {later - earlier for earlier, later in itertools.pairwise(found)}
+
+
+CHANGES = {zone: list(changes(zone)) for zone in ZONES}
+
+
+def test_the_system_or_the_package_has_the_zones_of_the_world():
+    assert len(ZONES) > 400
+    assert {"Europe/Berlin", "America/New_York", "US/Eastern", "Asia/Kathmandu"} <= set(ZONES)
+    assert sum(map(len, CHANGES.values())) > 200
+
+
+def test_a_daily_time_recurs_after_23_to_25_hours_in_every_zone():
+    odd: dict[str, set[timedelta]] = {}
+    for zone, days in CHANGES.items():
+        for start in ("00:00", "02:30", "09:00"):
+            found = table(DAILY, f"2026-01-01T{start}:00", zone)
+            for day in days or [NO_CHANGE]:
+                fired = instants(found, day - 2 * DAY, day + 3 * DAY)
+                assert len(fired) in (4, 5, 6)
+                if wrong := gaps(fired) - {23 * HOUR, 24 * HOUR, 25 * HOUR}:
+                    odd[zone] = odd.get(zone, set()) | wrong
+    assert set(odd) <= BY_HALF_AN_HOUR | BY_TWO_HOURS
+    for zone, wrong in odd.items():
+        change = HOUR / 2 if zone in BY_HALF_AN_HOUR else 2 * HOUR
+        assert wrong == {DAY - change, DAY + change}
+
+
+def test_hourly_is_exactly_sixty_minutes_in_every_zone():
+    for zone, days in CHANGES.items():
+        found = table(HOURLY, "2026-01-01T00:10:00", zone)
+        for day in days or [NO_CHANGE]:
+            fired = instants(found, day - 2 * HOUR - HOUR / 2, day + DAY - HOUR / 2)
+            assert (gaps(fired), len(fired)) == ({HOUR}, 26)
+
+
+def test_hourly_by_cron_is_sixty_minutes_but_where_clocks_change_by_half_an_hour():
+    odd = set()
+    for zone, days in CHANGES.items():
+        found = cron("0 * * * *", zone)
+        for day in days:
+            fired = instants(found, day, day + DAY)
+            assert sorted(set(fired)) == fired
+            if gaps(fired) != {HOUR}:
+                assert gaps(fired) <= {HOUR, 1.5 * HOUR}
+                odd.add(zone)
+    assert odd <= BY_HALF_AN_HOUR
+
+
+def test_changes_of_the_past_double_nothing_and_reorder_nothing():
+    """Zones that left out or repeated hours and whole days: by 24 hours, by 2, by minutes and seconds."""
+    past = {
+        "Pacific/Apia": 2011, "Pacific/Kwajalein": 1993, "Asia/Pyongyang": 2018, "Europe/Moscow": 2011,
+        "America/Caracas": 2007, "Africa/Monrovia": 1972, "Antarctica/Casey": 2010, "Asia/Gaza": 2011,
+    }  # fmt: skip
+    for zone, year in past.items():
+        for rule in (DAILY, "FREQ=DAILY;BYHOUR=0,1,2,3,22,23;BYMINUTE=30"):
+            found = table(rule, "1970-01-02T02:30:00", zone)
+            for day in changes(zone, year):
+                fired = instants(found, day - 2 * DAY, day + 3 * DAY)
+                assert len(fired) >= 4
+                assert fired == sorted(set(fired))
+
+
+@given(
+    st.sampled_from([zone for zone, days in CHANGES.items() if days]),
+    st.sampled_from([DAILY, HOURLY, WEEKDAYS, "FREQ=DAILY;BYHOUR=0,1,2,3,4", "cron 30 */3 * * *", "cron 30 2 * * 1-5"]),
+    st.times(),
+    st.data(),
+)
+@settings(max_examples=60)
+def test_the_preview_tells_what_fires(zone, rule, start, data):
+    day = data.draw(st.sampled_from(CHANGES[zone]))
+    begin = day - DAY + timedelta(minutes=data.draw(st.integers(0, 2880)))
+    line = rule.removeprefix("cron ")
+    found = cron(line, zone) if line != rule else table(rule, f"2026-01-01T{start:%H:%M}:00", zone)
+    told = preview(found, begin, 20)
+    # As the clock fires them: each is asked for after the one before.
+    fired, moment = [], begin
+    for _ in told:
+        moment = found.next_after(moment)
+        fired.append(moment)
+    assert [one.at for one in told] == fired
+    assert all(one.local.tzinfo is found.zone and one.local.astimezone(UTC) == one.at for one in told)
