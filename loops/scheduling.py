@@ -149,6 +149,8 @@ class Schedules:
             catch_up=draft.catch_up,
             updated_at=now,
         )
+        if _given(changed) == _given(row):
+            return row
         if timing != timing_of(row):
             status = "active" if row.status == "completed" else row.status
             changed = dataclasses.replace(changed, status=status, next_due=None, idle_since=now, fault="")
@@ -242,7 +244,7 @@ class Schedules:
         after = self._update(connection, row, workflow, entry.draft)
         if entry.status in ("active", "paused") and after.status != "completed":
             after = self._turned(connection, after, workflow, entry.status)
-        return dataclasses.replace(after, updated_at=row.updated_at) != row
+        return after != row
 
 
 def _require_trigger(workflow: WorkflowRow, path: str = "") -> None:

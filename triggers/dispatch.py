@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from loops.runs.state import RunState
 from loops.storable import storable_text
 from loops.store import deliveries as store
 from loops.store import runs as runs_store
+from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, EventRow, Settled
 from loops.store.outage import is_deadlock, is_outage
 from loops.store.runs import NewRun
@@ -46,6 +47,9 @@ from triggers.webhook.event import SOURCE as WEBHOOK
 log = logging.getLogger("loops.dispatch")
 
 BATCH = 256
+# After which a batch takes no more: on SQLite whoever delivers is answered between two of them.
+BATCH_SECONDS = 0.05
+_AT_ONCE = 8
 RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
 # Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
 PACE_SECONDS = 0.05
@@ -141,14 +145,38 @@ class Dispatcher:
 
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        taken, outcome.left = store.due(connection, self._clock.now(), BATCH)
+        found, outcome.left = store.due(connection, self._clock.now(), BATCH)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
-        outcome.taken = len(taken)
-        batch = read_all(connection, taken, self._handoff, self._sources)
-        self._holds_people = hold_everybody(connection, _of_posthog(batch), self._clock.now())
+        # Persons are held for the whole batch and before all else: two batches that hold them bit by bit could wait for
+        # each other.
+        rows: dict[int, ConnectionRow | None] = {}
+        ahead = self._read(connection, [due for due in found if due.source == POSTHOG], rows)
+        self._holds_people = hold_everybody(connection, _of_posthog(ahead.values()), self._clock.now())
         settled: list[Settled] = []
         failed: set[str | None] = set()  # subjects whose later deliveries have to wait
+        until = time.monotonic() + BATCH_SECONDS
+        for start in range(0, len(found), _AT_ONCE):
+            if start and time.monotonic() > until:
+                outcome.left = True
+                break
+            some = found[start : start + _AT_ONCE]
+            outcome.taken += len(some)
+            here = ahead | self._read(connection, [due for due in some if due.id not in ahead], rows)
+            settled += self._some(connection, [here[due.id] for due in some], failed, outcome)
+        store.settle(connection, settled)
+        self._definitions.names.keep(connection, self._clock)
+        return outcome
+
+    def _read(
+        self, connection: sa.Connection, taken: Sequence[Due], rows: dict[int, ConnectionRow | None]
+    ) -> dict[str, Read]:
+        return {read.due.id: read for read in read_all(connection, taken, rows, self._handoff, self._sources)}
+
+    def _some(
+        self, connection: sa.Connection, batch: Sequence[Read], failed: set[str | None], outcome: BatchOutcome
+    ) -> list[Settled]:
+        settled: list[Settled] = []
         for read in batch:
             subject = read.due.subject
             if subject is not None and subject in failed:
@@ -160,9 +188,7 @@ class Dispatcher:
             failed.add(subject)
             if came is not None:
                 self._put_off(connection, read, came, outcome)
-        store.settle(connection, settled)
-        self._definitions.names.keep(connection, self._clock)
-        return outcome
+        return settled
 
     def _settle(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question | None:
         try:
@@ -367,7 +393,7 @@ def _own_output(listener: Listener, reason: str) -> Verdict:
     return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)
 
 
-def _of_posthog(batch: Sequence[Read]) -> Iterator[tuple[str, list[Event]]]:
+def _of_posthog(batch: Iterable[Read]) -> Iterator[tuple[str, list[Event]]]:
     """Whose events speak of persons and groups: the project and the events of each delivery."""
     for read in batch:
         if read.due.source == POSTHOG and isinstance(read.meaning, list):

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.event import Delivery, Event
+from loops.event import Event
 from loops.store import connections as connections_store
 from loops.store import deliveries as store
 from loops.store.connections import ConnectionRow
@@ -38,13 +38,18 @@ class Read:
 
 
 def read_all(
-    connection: sa.Connection, taken: Sequence[Due], handoff: Handoff, sources: Mapping[str, Source]
+    connection: sa.Connection,
+    taken: Sequence[Due],
+    rows: dict[int, ConnectionRow | None],
+    handoff: Handoff,
+    sources: Mapping[str, Source],
 ) -> list[Read]:
-    """What each delivery of a batch means: from what is at hand, else from the database."""
+    """What each delivery means: from what is at hand, else from the database. `rows` holds the connections that were
+    looked up before; more are put there."""
     held = {due.id: handoff.take(due.id) for due in taken}
     stored = store.bodies(connection, [key for key, value in held.items() if value is None])
-    numbers = {due.connection_id for due in taken}
-    rows = {number: connections_store.get(connection, number) for number in numbers}
+    for number in {due.connection_id for due in taken} - rows.keys():
+        rows[number] = connections_store.get(connection, number)
     return [
         Read(due, row := rows[due.connection_id], held[due.id], _meaning(due, row, held[due.id], stored, sources))
         for due in taken
@@ -62,26 +67,11 @@ def _meaning(
     try:
         source = sources[due.source]
         if held is not None:
-            return source.parse(_delivery(due, held.headers, held.body), held.parsed, settings)
+            return source.parse(due.delivery(held.headers, held.body), held.parsed, settings)
         if due.id not in stored:
             return Settled(due.id, "quarantined", "its body is gone: retention removed it before it was dispatched", 0)
         headers, body = stored[due.id]
-        return source.parse(_delivery(due, json.loads(headers), store.expand(body)), None, settings)
+        return source.parse(due.delivery(json.loads(headers), store.expand(body)), None, settings)
     except Exception as error:  # noqa: BLE001 - it is raised again where it can be dealt with
         # Whatever it is, it is this delivery's alone: dispatch tries it again, then sets it aside.
         return error
-
-
-def _delivery(due: Due, headers: Mapping[str, str], body: bytes) -> Delivery:
-    return Delivery(
-        id=due.id,
-        project_id=due.project_id,
-        connection_id=due.connection_id,
-        source=due.source,
-        key=due.key,
-        name=due.name,
-        received_at=due.received_at,
-        headers=headers,
-        body=body,
-        verified=due.verified,
-    )

@@ -10,29 +10,21 @@ from loops.schedules.refusal import invalid, never, too_often
 from loops.schedules.wall_clock import first_instant, wall_of
 from loops.schedules.walls import RuleWalls
 
-_UNITS = {"HOURLY": timedelta(hours=1), "MINUTELY": timedelta(minutes=1)}
-_HOUR = timedelta(hours=1)
+COUNTED = {"HOURLY": timedelta(hours=1), "MINUTELY": timedelta(minutes=1)}
+"""The frequencies of rules that count elapsed time, and the unit of their intervals."""
+
 _DAY = timedelta(days=1)
 _DAY_PARTS = ("BYMONTH", "BYMONTHDAY", "BYYEARDAY")
 _PATIENCE = 10_000
 """How many steps are looked at that no hour or day of the rule has."""
-
-COUNTED = ("HOURLY", "MINUTELY", "SECONDLY")
-"""The frequencies of rules that count elapsed time."""
 
 
 class HourSteps:
     """Every so many minutes from the start; `BY…` parts leave out those whose wall time does not fit."""
 
     def __init__(self, rule: Recurrence, start: datetime, zone: tzinfo) -> None:
-        """`start` is an instant. Raises ScheduleError for steps of less than an hour."""
-        if rule.frequency not in _UNITS:
-            raise too_often("rrule", f"FREQ={rule.frequency} comes more often.", "count hours: FREQ=HOURLY;INTERVAL=1")
-        self._step = _UNITS[rule.frequency] * rule.interval
-        if self._step < _HOUR:
-            raise too_often(
-                "rrule", f"Steps of {rule.interval} min are less than an hour.", "count hours: FREQ=HOURLY;INTERVAL=1"
-            )
+        """`start` is an instant. Raises ScheduleError for more than one moment of an hour."""
+        self._step = COUNTED[rule.frequency] * rule.interval
         self._zone = zone
         self._start = start
         self._base = start + _first_of(rule, wall_of(start, zone))

@@ -13,7 +13,7 @@ from typing import Final, Literal, cast, get_args
 
 from loops.definition.findings import shown
 from loops.errors import ScheduleError
-from loops.schedules.refusal import invalid, never
+from loops.schedules.refusal import invalid, never, too_often
 
 Frequency = Literal["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"]
 
@@ -25,6 +25,7 @@ MOST_POSITIONS = 50
 MOST_TIMES = 1440
 
 _FREQUENCIES: Final = get_args(Frequency)
+_HOUR_MINUTES = 60
 _MOST_WEEKS = 53
 _MOST_IN_MONTH = 5  # of one weekday
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -110,7 +111,7 @@ def _frequency(parts: Mapping[str, str]) -> Frequency:
     if value is None:
         raise invalid("FREQ is missing.", _EXAMPLE)
     if value not in _FREQUENCIES:
-        raise invalid(f"FREQ={shown(value)} is no frequency.", f"one of {', '.join(_FREQUENCIES)}")
+        raise invalid(f"FREQ={shown(value)} is no frequency.", f"one of {', '.join(_FREQUENCIES[:-1])}")
     return cast("Frequency", value)
 
 
@@ -171,6 +172,9 @@ def _week_start(value: str) -> int:
 
 def _inspect(rule: Recurrence) -> None:
     """Refuse parts that do not go together."""
+    if rule.frequency == "SECONDLY" or (rule.frequency == "MINUTELY" and rule.interval < _HOUR_MINUTES):
+        hint = "count hours: FREQ=HOURLY;INTERVAL=1"
+        raise too_often("rrule", f"FREQ={rule.frequency};INTERVAL={rule.interval} comes more often.", hint)
     if rule.count is not None and rule.until is not None:
         raise invalid("COUNT and UNTIL do not go together.", "give one of them")
     for name, frequencies in _RULED_OUT.items():

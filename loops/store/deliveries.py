@@ -31,6 +31,21 @@ class Due:
     verified: bool
     attempts: int
 
+    def delivery(self, headers: Mapping[str, str], body: bytes) -> Delivery:
+        """The delivery with its headers and raw body."""
+        return Delivery(
+            id=self.id,
+            project_id=self.project_id,
+            connection_id=self.connection_id,
+            source=self.source,
+            key=self.key,
+            name=self.name,
+            received_at=self.received_at,
+            headers=headers,
+            body=body,
+            verified=self.verified,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, outbox, run, runs, starts, workflow, workflows
+from server.pages import deliveries, outbox, run, runs, schedules, starts, workflow, workflows
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -31,6 +31,10 @@ def register_pages(app: web.Application) -> None:
     app.router.add_get("/outbox", visited(outbox.list_messages))
     app.router.add_get("/outbox/{id}", visited(outbox.show_message))
     app.router.add_post("/outbox/{id}/resend", visited(outbox.send_again, "editor"))
+    app.router.add_get("/schedules", visited(schedules.list_schedules))
+    app.router.add_get("/schedules/{id}", visited(schedules.show_schedule))
+    app.router.add_post("/schedules/{id}/pause", visited(schedules.pause_schedule, "editor"))
+    app.router.add_post("/schedules/{id}/resume", visited(schedules.resume_schedule, "editor"))
     app.router.add_get("/workflows", visited(workflows.list_workflows))
     app.router.add_get("/workflows/{id}", visited(workflow.show_workflow))
     app.router.add_post("/workflows/{id}/run", visited(starts.run_workflow, "editor"))

@@ -67,14 +67,23 @@ def outbox_cursor(text: str | None) -> str | None:
 
 def run_cursor(text: str | None) -> tuple[datetime, str] | None:
     """The (created_at, id) that a page of runs lies below. Raises RequestError."""
+    return _moment_cursor(text, "the list of runs")
+
+
+def moment_cursor_text(created_at: datetime, row_id: str) -> str:
+    """The place of a run or schedule in its list, for a query."""
+    return f"{to_micros(created_at)}.{row_id}"
+
+
+def schedule_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """The (created_at, id) that a page of schedules lies below. Raises RequestError."""
+    return _moment_cursor(text, "the list of schedules")
+
+
+def _moment_cursor(text: str | None, what: str) -> tuple[datetime, str] | None:
     if not text:
         return None
     found = _CURSOR.fullmatch(text)
     if found is None:
-        raise RequestError("this is no place in the list of runs", hint="begin at the newest", path="before")
+        raise RequestError(f"this is no place in {what}", hint="begin at the newest", path="before")
     return from_micros(int(found[1])), found[2]
-
-
-def run_cursor_text(created_at: datetime, run_id: str) -> str:
-    """A run's place in the list, for a query."""
-    return f"{to_micros(created_at)}.{run_id}"

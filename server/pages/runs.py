@@ -10,7 +10,7 @@ from loops.errors import Conflict
 from loops.store import run_queries, task_queries
 from loops.store.task_queries import Spent
 from server.happening import happenings, run_happening
-from server.pages.addresses import one_of, path_of, run_cursor, run_cursor_text, wanted_id
+from server.pages.addresses import moment_cursor_text, one_of, path_of, run_cursor, wanted_id
 from server.pages.money import brief_cost
 from server.pages.rendering import see_other
 from server.pages.run import run_page, run_took
@@ -43,7 +43,7 @@ async def list_runs(visit: Visit) -> web.Response:
     rows, spent, told = await visit.services.reader.read(read)
     older = None
     if len(rows) > PAGE:
-        last = run_cursor_text(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
+        last = moment_cursor_text(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
         older = path_of("runs", **narrowed, status=status, before=last)
     return visit.show(
         "runs.html",

@@ -15,8 +15,10 @@ from loops.definition.form import shape_of
 from loops.definition.plain import SERVER_KEYS
 from loops.definition.stored import stored_trigger, stored_variables
 from loops.store import run_queries, task_queries
+from loops.store import schedules as schedules_store
 from loops.store import workflows as store
 from loops.store.run_queries import UnderWay
+from loops.store.schedules import ScheduleRow
 from loops.store.task_queries import Spent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
@@ -26,6 +28,7 @@ from server.pages.addresses import wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import brief_cost, spent_words
 from server.pages.run import run_took
+from server.pages.schedules import shown_schedules
 from server.pages.visit import Visit
 from server.quotas import QuotaUse, limits_of, workflow_use
 from server.trigger_words import trigger_words
@@ -48,6 +51,7 @@ class _Read:
     quota: QuotaUse
     running: int
     under_way: UnderWay
+    schedules: list[ScheduleRow]
     spent: Spent
     tasks: int
     address: Address | None
@@ -83,6 +87,8 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         quota=read.quota,
         running=read.running,
         under_way=read.under_way,
+        schedules=shown_schedules([(one, row) for one in read.schedules]),
+        is_scheduled=stored_trigger(row.definition).get("type") == "schedule",
         tasks=read.tasks,
         spent=spent_words(read.spent),
         cost_days=COST_DAYS,
@@ -104,6 +110,7 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
         quota=workflow_use(connection, project, workflow_id, limits_of(visit.services.settings), now),
         running=task_queries.under_way(connection, project).get(workflow_id, 0),
         under_way=run_queries.under_way(connection, workflow_id),
+        schedules=schedules_store.of_workflow(connection, workflow_id),
         spent=spent,
         tasks=tasks,
         address=visit.services.webhooks.known(connection, row) if visit.may("editor") else None,

@@ -125,6 +125,5 @@ class Flood:
         again = sum(status == 200 for status in self.answered.values())
         return (
             f"{self.count} deliveries in {self.seconds:.1f} s; killed after {self.before_the_kill} answers, nobody "
-            f"answered for {self.seconds_down:.1f} s; {self.sent_again} sent again, of which {again} were stored "
-            "already"
+            f"answered for {self.seconds_down:.1f} s; {self.sent_again} sent again, {again} of them stored already"
         )

@@ -19,7 +19,6 @@ async def test_no_delivery_that_was_answered_is_lost_when_the_service_is_killed_
             flood = Flood(victim, count=1000, kill_at=500)
             await flood.run()
             await flood.check()
-            print(flood.words())
             assert 500 <= flood.before_the_kill < 1000
         finally:
             await victim.end()

@@ -60,9 +60,17 @@ def free_port() -> int:
         return port
 
 
-def start(folder: Path, url: str, port: int, role: Role = "all", *, hasty: bool = True) -> BaseProcess:
+def start(
+    folder: Path,
+    url: str,
+    port: int,
+    role: Role = "all",
+    *,
+    hasty: bool = True,
+    serve: Callable[..., None] = killer.serve,
+) -> BaseProcess:
     given = (folder, url, port, role)
-    process = _processes.Process(target=killer.serve, args=given, kwargs={"hasty": hasty}, daemon=True)
+    process = _processes.Process(target=serve, args=given, kwargs={"hasty": hasty}, daemon=True)
     process.start()
     return process
 
@@ -83,6 +91,7 @@ class Victim:
     hook: int
     port: int
     process: BaseProcess | None = None
+    serve: Callable[..., None] = killer.serve
     engine: sa.Engine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +101,7 @@ class Victim:
             self.engine = postgres.connect(self.url)
 
     def begin(self) -> None:
-        self.process = start(self.folder, self.url, self.port)
+        self.process = start(self.folder, self.url, self.port, serve=self.serve)
 
     async def end(self) -> None:
         if self.process is not None:

@@ -1,8 +1,8 @@
 """Whether anything is lost when a service is killed under full load: `python -m tests.bench.kill [--count 30000]`.
 
-As many deliveries as fast as they are answered, to a process with dispatcher and engine that gets a SIGKILL when half
-of them have been, and is started again; on SQLite and on the bundled Postgres. Then every delivery must be there
-exactly once and be dispatched, and every one that the loop wants must have started exactly one run.
+Deliveries as fast as they are answered, to a process with dispatcher and engine that gets a SIGKILL when half of them
+have been, and is started again; on SQLite and on the bundled Postgres. Then every delivery must be there exactly once
+and be dispatched, and every one that the loop wants must have started exactly one run.
 """
 
 import argparse

@@ -35,7 +35,7 @@ from tests.bench.load import Mix, Tally, closed_loop, offered
 from tests.bench.payloads import SECRET
 
 _MOVED = 0.15
-_PATHS = {"bare": "/hook", "probot": "/api/github/webhooks"}
+_PATHS = {"bare": "/hook", "bolt": "/hook", "probot": "/api/github/webhooks"}
 
 
 def free_port() -> int:

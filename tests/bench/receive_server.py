@@ -25,6 +25,7 @@ from loops.store.workflows import WorkflowRow
 from server.app import Service, Wiring
 from server.services import SERVICES
 from tests.bench.payloads import SECRET
+from tests.bench.slack_server import SECRET as SLACK_SECRET
 
 _TRIGGERS = 10_000
 
@@ -106,10 +107,11 @@ def _fill(connection: sa.Connection, service: Service) -> None:
     rows = [dataclasses.asdict(_row(number, epoch, now)) for number in range(_TRIGGERS)]
     connection.execute(tables.workflows.insert(), rows)
     connection.execute(tables.revisions.insert(), [_revision(row) for row in rows])
-    sealed = service.services.box.seal({"webhook_secret": SECRET})
-    connections.insert(
-        connection, project_id="default", kind="github", name="bench", config={}, secrets=sealed, now=now
-    )
+    for kind, secret in (("github", {"webhook_secret": SECRET}), ("slack", {"signing_secret": SLACK_SECRET})):
+        sealed = service.services.box.seal(secret)
+        connections.insert(
+            connection, project_id="default", kind=kind, name="bench", config={}, secrets=sealed, now=now
+        )
 
 
 class BusyStep(NeverParks):

@@ -90,7 +90,7 @@ def mutated(
         if not found:
             break
         path = chance.choice(found)
-        if chance.random() < 0.4:  # what lies far out is read most
+        if chance.random() < 0.15:  # what lies far out is read most
             path = next((path[:end] for end in range(1, len(path)) if path[:end] in found), path)
         _change(at(root, path[:-1]), path[-1], chance, raw)
     return root

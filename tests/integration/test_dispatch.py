@@ -334,6 +334,17 @@ async def test_a_delivery_that_can_be_parsed_in_the_end_is_dispatched(service, s
     assert len(await service.runs(flow)) == 1
 
 
+async def test_a_batch_whose_time_is_up_leaves_the_rest_to_the_next(service, monkeypatch):
+    monkeypatch.setattr("triggers.dispatch.BATCH_SECONDS", 0.0)
+    monkeypatch.setattr("triggers.dispatch._AT_ONCE", 2)
+    flow = await listening(service, "acme/slow")
+    sent = [await posted(service, issue("acme/slow", number)) for number in range(5)]
+    batches = [await batch(service) for _ in range(3)]
+    assert [(one.taken, one.runs, one.left) for one in batches] == [(2, 2, True), (2, 2, True), (1, 1, False)]
+    assert [(await service.delivery(delivery))["runs"] for delivery in sent] == [1] * 5
+    assert len(await service.runs(flow)) == 5
+
+
 async def test_what_failed_is_tried_again_only_when_its_time_has_come(service, source):
     key = str(uuid.uuid4())
     source.broken[key] = ValueError("always")

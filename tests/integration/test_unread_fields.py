@@ -209,10 +209,11 @@ async def target(module_database_url: str, tmp_path_factory: pytest.TempPathFact
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(numbers=st.lists(st.integers(0, 2**40), min_size=AT_ONCE, max_size=AT_ONCE, unique=True))
-async def test_a_change_of_what_a_trigger_does_not_read_starts_its_run(target: Target, numbers: list[int]) -> None:
-    cases = [CASES[place % len(CASES)] for place in range(len(numbers))]
-    sent = await asyncio.gather(*(target.post(case, number) for case, number in zip(cases, numbers, strict=True)))
+@given(seed=st.binary(min_size=8, max_size=8))
+async def test_a_change_of_what_a_trigger_does_not_read_starts_its_run(target: Target, seed: bytes) -> None:
+    chance = random.Random(seed)
+    cases = [CASES[place % len(CASES)] for place in range(AT_ONCE)]
+    sent = await asyncio.gather(*(target.post(case, chance.getrandbits(64)) for case in cases))
     rows = await target.live.settled()
     started = await target.live.started(*rows)
     for case, (request, delivery) in zip(cases, sent, strict=True):

@@ -9,10 +9,10 @@ from loops.errors import NotFound, RequestError
 from server.pages.addresses import (
     delivery_cursor,
     local_path,
+    moment_cursor_text,
     one_of,
     path_of,
     run_cursor,
-    run_cursor_text,
     wanted_id,
 )
 
@@ -70,7 +70,7 @@ def test_whatever_stands_in_a_path_or_query_is_quoted(segment: str, value: str) 
 
 def test_a_place_in_the_list_of_runs_is_read_back_exactly() -> None:
     at = datetime(2026, 7, 6, 12, 30, 15, 123457, tzinfo=UTC)
-    assert run_cursor(run_cursor_text(at, "18d7ec9b-c305-415a-975c-e30bb6b55493")) == (
+    assert run_cursor(moment_cursor_text(at, "18d7ec9b-c305-415a-975c-e30bb6b55493")) == (
         at,
         "18d7ec9b-c305-415a-975c-e30bb6b55493",
     )
