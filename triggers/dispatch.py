@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -36,12 +36,12 @@ from triggers.mask_stage import hold
 from triggers.matcher import Listener, Matches
 from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
-from triggers.reading import Read, read_all
+from triggers.reading import Read, of_posthog, read_all
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
 from triggers.source import Ignored, Source
-from triggers.verdict import Verdict
+from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.dispatch")
@@ -102,6 +102,7 @@ class Dispatcher:
         self._audience = audience
         self._observe = observe
         self._wanted = asyncio.Event()
+        self._most = BATCH
         self._holds_people = False  # all whom the batch changes
 
     def wake(self) -> None:
@@ -145,28 +146,38 @@ class Dispatcher:
 
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        found, outcome.left = store.due(connection, self._clock.now(), BATCH)
+        found, outcome.left = store.due(connection, self._clock.now(), self._most)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
         # Persons are held for the whole batch and before all else: two batches that hold them bit by bit could wait for
         # each other.
         rows: dict[int, ConnectionRow | None] = {}
         ahead = self._read(connection, [due for due in found if due.source == POSTHOG], rows)
-        self._holds_people = hold_everybody(connection, _of_posthog(ahead.values()), self._clock.now())
+        self._holds_people = hold_everybody(connection, of_posthog(ahead.values()), self._clock.now())
         settled: list[Settled] = []
         failed: set[str | None] = set()  # subjects whose later deliveries have to wait
         until = time.monotonic() + BATCH_SECONDS
         for start in range(0, len(found), _AT_ONCE):
             if start and time.monotonic() > until:
-                outcome.left = True
+                self._leave(found[start:], ahead, outcome)
                 break
             some = found[start : start + _AT_ONCE]
             outcome.taken += len(some)
             here = ahead | self._read(connection, [due for due in some if due.id not in ahead], rows)
             settled += self._some(connection, [here[due.id] for due in some], failed, outcome)
+        # What a batch has no time for was read in vain: the next takes no more than this had time for, then more again.
+        self._most = max(_AT_ONCE, outcome.taken) if outcome.taken < len(found) else min(BATCH, 2 * self._most)
         store.settle(connection, settled)
         self._definitions.names.keep(connection, self._clock)
         return outcome
+
+    def _leave(self, rest: Sequence[Due], ahead: Mapping[str, Read], outcome: BatchOutcome) -> None:
+        """What stays for the next batch is at hand for it as before."""
+        outcome.left = True
+        for due in rest:
+            read = ahead.get(due.id)
+            if read is not None and read.held is not None:
+                self._handoff.put(due.id, read.held)
 
     def _read(
         self, connection: sa.Connection, taken: Sequence[Due], rows: dict[int, ConnectionRow | None]
@@ -381,20 +392,5 @@ class Dispatcher:
         store.put_event(connection, row, self._clock.now())
 
 
-def unverified_reason(writes: Sequence[str]) -> str:
-    """Why an event that anybody may have sent does not start a loop that may change something."""
-    return (
-        "nobody proved to have sent the event (it came unsigned, or with a public key), and the loop may write: "
-        f"{'; '.join(writes)}; allow_unverified in its trigger lets such events start it"
-    )
-
-
 def _own_output(listener: Listener, reason: str) -> Verdict:
     return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)
-
-
-def _of_posthog(batch: Iterable[Read]) -> Iterator[tuple[str, list[Event]]]:
-    """Whose events speak of persons and groups: the project and the events of each delivery."""
-    for read in batch:
-        if read.due.source == POSTHOG and isinstance(read.meaning, list):
-            yield read.due.project_id, read.meaning

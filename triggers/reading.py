@@ -1,7 +1,7 @@
 """A batch of deliveries, each read as far as its meaning, before any of them is decided."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from loops.store import deliveries as store
 from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, Settled
 from triggers.handoff import Handoff, Held
+from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.source import Ignored, Source
 
 Meaning: TypeAlias = list[Event] | Ignored | Settled | Exception
@@ -75,3 +76,10 @@ def _meaning(
     except Exception as error:  # noqa: BLE001 - it is raised again where it can be dealt with
         # Whatever it is, it is this delivery's alone: dispatch tries it again, then sets it aside.
         return error
+
+
+def of_posthog(batch: Iterable[Read]) -> Iterator[tuple[str, list[Event]]]:
+    """Whose events speak of persons and groups: the project and the events of each delivery."""
+    for read in batch:
+        if read.due.source == POSTHOG and isinstance(read.meaning, list):
+            yield read.due.project_id, read.meaning

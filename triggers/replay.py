@@ -27,12 +27,11 @@ from loops.store.deliveries import EventRow
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from triggers.definitions import listener_of
-from triggers.dispatch import unverified_reason
 from triggers.matcher import Listener, explain
 from triggers.past import PastDelivery, find_past, past_events
 from triggers.source import Source
 from triggers.starting import Begin, Start, Writes, start_run
-from triggers.verdict import Verdict
+from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.replay")

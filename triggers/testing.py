@@ -20,7 +20,6 @@ from loops.runs.testing import ActionTested, Sample, Setting, StepTester
 from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
-from triggers.dispatch import unverified_reason
 from triggers.hearing import explain_heard
 from triggers.masking import Key, mask_of
 from triggers.matcher import Listener
@@ -29,7 +28,7 @@ from triggers.past import PastDelivery, find_past, past_events
 from triggers.properties import amended
 from triggers.sample import read_sample, with_event
 from triggers.source import Source
-from triggers.verdict import Verdict
+from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 GITHUB = "github"
