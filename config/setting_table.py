@@ -115,6 +115,12 @@ SETTINGS = (
         "What the model costs in US dollars a million tokens, `input/output`, as `3/15`.",
         "the known price of the model",
     ),
+    Setting(
+        "mcp",
+        one_of("full", "read_only", "off"),
+        "full",
+        "What agents may do over MCP: `full` (what their token's role allows), `read_only`, or `off`.",
+    ),
     Setting("sandbox", one_of("bwrap", "none"), "bwrap", "What commands of tasks run in: `bwrap` or `none`."),
     Setting(
         "allowed_hosts",

@@ -58,6 +58,7 @@ class Settings:
     task_seconds: int
     task_tokens: int | None
     task_cost: Decimal | None
+    mcp: Literal["full", "read_only", "off"]
     sandbox: Literal["bwrap", "none"]
     allowed_hosts: tuple[str, ...]
     keep_days: int

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from loops.definition.findings import suggestion
+from loops.definition.form import shape_of
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.store.workflows import WorkflowRow
@@ -126,13 +127,17 @@ def column_changes(before: WorkflowRow, after: WorkflowRow) -> dict[str, Any]:
 
 
 def shown(row: WorkflowRow) -> Mapping[str, Any]:
-    """A workflow as the API and the command line show it: its definition with the server's keys."""
+    """A workflow as the API and the command line show it: its definition with the server's keys. `shape` tells whether
+    it is a loop in its canonical shape, a loop that was `changed` (by what stands there), or another workflow."""
+    shape, reasons = shape_of(row.definition)
     return {
         **row.definition,
         "id": row.id,
         "name": row.name,
         "status": row.status,
         "version": row.version,
+        "shape": shape,
+        "changed": [{"path": one.path, "message": one.message} for one in reasons],
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),
     }

@@ -11,7 +11,8 @@ LoopsError                   code, http_status, retryable; the message says what
 │  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
 │  └─ MethodNotTaken 405
 ├─ RequestError 400          an API call whose arguments do not fit
-├─ AccessError               ├─ NotAuthenticated 401   └─ NotAllowed 403
+├─ ArgumentsRefused 400      a tool call whose arguments do not fit; carries every fault with its path
+├─ AccessError               ├─ NotAuthenticated 401   ├─ NotAllowed 403   └─ Misdirected 421
 ├─ RunError                  inside a run
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
@@ -28,11 +29,13 @@ from typing import ClassVar, Self
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where (`path`, dotted with [index]), what, and what mends it."""
+    """One thing that is wrong: where (`path`, dotted with [index]), what, and what mends it. `code` is stable, for what
+    lint knows by one."""
 
     path: str
     message: str
     hint: str = ""
+    code: str = ""
 
     def __str__(self) -> str:
         place = f"{self.path}: " if self.path else ""
@@ -155,6 +158,13 @@ class RequestError(LoopsError):
     http_status = 400
 
 
+class ArgumentsRefused(_Faulty):
+    """A tool call whose arguments do not fit the tool; every fault names its argument."""
+
+    code = "arguments.invalid"
+    http_status = 400
+
+
 class AccessError(LoopsError):
     """Who asks may not have what is asked for."""
 
@@ -173,6 +183,13 @@ class NotAllowed(AccessError):
     """The token's role does not allow this."""
 
     code = "access.forbidden"
+
+
+class Misdirected(AccessError):
+    """The request was sent under a name that is not this service's."""
+
+    code = "access.misdirected"
+    http_status = 421
 
 
 class RunError(LoopsError):

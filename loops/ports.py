@@ -123,6 +123,15 @@ class Posted:
     missed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A message that is not sent: how it would have come to rest if everything went well, and what would be sent, as
+    JSON."""
+
+    posted: Posted
+    told: Mapping[str, JsonValue]
+
+
 class Messages(Protocol):
     """The outbox, as steps use it: each call is part of the caller's transaction."""
 
@@ -139,11 +148,19 @@ class Messages(Protocol):
         the commit; with a `notice` that stands before all it says. One key is one message. Raises StepFailed where the
         inputs make none."""
 
+    def preview(self, connection: "Connection", kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Preview:
+        """What `put` would come to. Stores and sends nothing; the connection need not be one that can write. Raises as
+        `put`."""
+
     def state(self, connection: "Connection", message_id: str) -> Posted:
         """Where a message stands. Raises NotFound."""
 
     def withdraw(self, connection: "Connection", message_id: str) -> bool:
         """See to it that a message is never sent; False when it is being sent, or was."""
+
+    def give_up(self, connection: "Connection", message_id: str) -> bool:
+        """Nobody waits any longer for a message that does not rest: it is refused, and sent only if a person asks.
+        False while that cannot be had, since somebody sends it or looks for it, or its turn has just come."""
 
     def wake(self) -> None:
         """After a commit: something was put, and may be sent now."""

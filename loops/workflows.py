@@ -25,6 +25,8 @@ from loops.changes import (
 from loops.connections.named import connection_warnings
 from loops.definition import Workflow, parse_workflow
 from loops.definition.graph_patch import patched
+from loops.definition.lint import linted
+from loops.definition.lint_subject import NOTHING_KNOWN, Outside
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
@@ -60,10 +62,12 @@ class Workflows:
         saved: Callable[[sa.Connection, WorkflowRow], None] = lambda _connection, _row: None,
         cancel: Callable[[str], Awaitable[Stopped]] = _nothing_runs,
         schedules: Schedules | None = None,
+        outside: Callable[[str, Workflow], Awaitable[Outside]] | None = None,
     ) -> None:
         """`saved` is called with each stored change, inside of its transaction; `changed` after it. `cancel` cancels
-        what runs of a workflow."""
+        what runs of a workflow. `outside` looks at what lint cannot see of a project's workflow."""
         self._cancel = cancel
+        self._outside = outside
         self._changed = changed
         self._also = saved
         self._schedules = schedules or Schedules(writer, reader, clock)
@@ -342,7 +346,9 @@ class Workflows:
         """What a document would be in this project. Stores nothing."""
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
-        return await off_loop(lambda: parse_workflow(document, project))
+        workflow = await off_loop(lambda: parse_workflow(document, project))
+        outside = NOTHING_KNOWN if self._outside is None else await self._outside(project_id, workflow)
+        return await off_loop(lambda: linted(workflow, outside))
 
 
 def _warnings(connection: sa.Connection, project_id: str, workflow: Workflow) -> tuple[Fault, ...]:

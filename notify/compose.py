@@ -3,22 +3,27 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from email.utils import getaddresses
+from html import escape
 
 from loops.definition.inputs.base import connection_number
 from loops.errors import StepFailed
 from loops.event import JsonValue
 from loops.expressions import to_text
 from notify.message import Address, EmailTarget, Message, PageTarget, SlackTarget
-from notify.mime import one_line, wire_address
+from notify.mime import LONGEST_LINE, one_line, wire_address
 from notify.slack_blocks import faults
 
 LARGEST = 1_000_000
 """How many bytes a message may hold."""
-LONGEST_SUBJECT = 1000
 LONGEST_NAME = 200
 LONGEST_CHANNEL = 100
 DEEPEST_BLOCKS = 50
+MOST_COPIES = 50
+LONGEST_LIST = 20_000
 _TS = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
+_BODY = re.compile(r"<body\b[^>]{0,2000}>", re.IGNORECASE)
+_LIST_MEND = "give addresses with commas between them"
 _BLOCKS_MEND = 'blocks must come to a list of Block Kit objects, as [{"type": "divider"}]'
 
 
@@ -66,9 +71,12 @@ def email_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
         connection_id=connection_number(sender.get("integrationId")),
         to=(Address(_address(to.get("email"), "to.email"), _line(to.get("name"), LONGEST_NAME)),),
         sender=_sender(sender),
+        cc=_addresses(mail.get("cc"), "cc"),
+        bcc=_addresses(mail.get("bcc"), "bcc"),
+        reply_to=_addresses(mail.get("replyTo"), "replyTo"),
     )
-    subject = _line(mail.get("subject"), LONGEST_SUBJECT)
-    return Message(target, key, text, "plain", html=html if html.strip() else "", subject=subject)
+    html = _with_preheader(html, _text(mail.get("preheader"))) if html.strip() else ""
+    return Message(target, key, text, "plain", html=html, subject=_line(mail.get("subject")))
 
 
 def page_message(inputs: Mapping[str, JsonValue], key: str) -> Message:
@@ -88,11 +96,8 @@ def _text(value: JsonValue) -> str:
     return "" if value is None else to_text(value)
 
 
-def _line(value: JsonValue, most: int) -> str:
-    """A text for one line of so many characters; what is longer ends in an ellipsis. It is cut before it is looked
-    through, which takes its time."""
-    text = _text(value)
-    return one_line(text if len(text) <= most else f"{text[: most - 1]}…")
+def _line(value: JsonValue, most: int = LONGEST_LINE) -> str:
+    return one_line(_text(value), most)
 
 
 def _object(value: JsonValue) -> Mapping[str, JsonValue]:
@@ -159,6 +164,30 @@ def _address(value: JsonValue, name: str) -> str:
         told = str(error) if address else "nothing"
         raise StepFailed(f"{name} came to {told}", hint="it must be one address, such as ada@example.org") from error
     return address
+
+
+def _addresses(value: JsonValue, name: str) -> tuple[Address, ...]:
+    """The addresses of a text with commas between them; none where a template came to nothing."""
+    text = _text(value).strip()
+    if not text:
+        return ()
+    if len(text) > LONGEST_LIST:
+        raise StepFailed(f"{name} came to a text of {len(text):,} characters", hint=_LIST_MEND)
+    if len(f"{text}.".splitlines()) > 1:
+        raise StepFailed(f"{name} came to more than one line", hint=_LIST_MEND)
+    found = getaddresses([text])
+    if len(found) > MOST_COPIES:
+        raise StepFailed(f"{name} came to {len(found)} addresses", hint=f"at most {MOST_COPIES}; {_LIST_MEND}")
+    return tuple(Address(_address(address, name), _line(shown, LONGEST_NAME)) for shown, address in found)
+
+
+def _with_preheader(html: str, preheader: str) -> str:
+    """The HTML with a line before all else, which only lists of mails show."""
+    if not preheader.strip():
+        return html
+    hidden = f'<div style="display:none;max-height:0;overflow:hidden">{escape(preheader.strip())}</div>'
+    body = _BODY.search(html)
+    return f"{html[: body.end()]}{hidden}{html[body.end() :]}" if body else f"{hidden}{html}"
 
 
 def _sender(sender: Mapping[str, JsonValue]) -> Address | None:

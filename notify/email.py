@@ -11,7 +11,7 @@ from typing import Literal
 
 import aiosmtplib
 
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 from notify.message import (
     Address,
     EmailTarget,
@@ -122,7 +122,16 @@ class EmailNotifier:
 
     def _mail(self, outgoing: Outgoing, target: EmailTarget) -> Mail | Refused:
         try:
-            mail = compose(outgoing.message, outgoing.id, outgoing.created_at, self._sent_by(target), target.to)
+            mail = compose(
+                outgoing.message,
+                outgoing.id,
+                outgoing.created_at,
+                self._sent_by(target),
+                target.to,
+                cc=target.cc,
+                bcc=target.bcc,
+                reply_to=target.reply_to,
+            )
         except ValueError as error:
             return Refused("address", str(error), "give the address as ada@example.org")
         return mail if mail.recipients else Refused("address", "the mail has no recipient", "give it one")
@@ -136,7 +145,7 @@ class EmailNotifier:
     async def _client(self, sender: str) -> aiosmtplib.SMTP:
         server = self._server
         if self._tls is None and server.security != "none":
-            self._tls = await off_loop(ssl.create_default_context)
+            self._tls = await on_own_thread(ssl.create_default_context)
         # The name is given: looking for this machine's own may take longer than all the rest.
         return aiosmtplib.SMTP(
             hostname=server.host,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from loops.connections.named import choices, unfit
 from loops.errors import Conflict, NotFound
 from loops.ports import Clock
-from loops.runs.trace import storable
+from loops.storable import storable
 from loops.store import connections
 from loops.store import outbox as store
 from loops.store.outbox import NewMessage, OutboxRow
@@ -60,7 +60,7 @@ class Outbox:
             key=message.key,
             kind=target.kind,
             connection_id=None if unconnected is not None else target.connection_id,
-            message=_storable(message.masked(self._mask)),
+            message=_storable(self.masked(message)),
             standing=as_columns(standing),
             run_id=run_id,
             step_id=step_id,
@@ -70,6 +70,10 @@ class Outbox:
             return Stored(stored, standing.status, new=True)
         known = store.by_key(connection, project_id, message.key)
         return Stored(known.id, known.status, new=False)
+
+    def masked(self, message: Message) -> Message:
+        """The message as people may read it: secrets are blotted out."""
+        return message.masked(self._mask)
 
     def send_again(self, connection: sa.Connection, project_id: str, message_id: str, over: int | None = None) -> None:
         """A person asks for a message that was refused, is uncertain or only shown; over another connection where

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from loops.event import JsonValue
 
 _MARK = "[incomplete]"
+_LISTS = ("to", "cc", "bcc", "reply_to")
 Kind = Literal["slack", "email", "page"]
 CONNECTION_KIND: Mapping[str, str] = {"slack": "slack", "email": "smtp"}
 """The kind of connection that a kind of target leaves over; none for what is for the page."""
@@ -44,18 +45,23 @@ class SlackTarget:
 
 @dataclass(frozen=True, slots=True)
 class EmailTarget:
-    """Who gets an email; `sender` takes the place of the connection's own address, or only of its name."""
+    """Who gets an email, those in `bcc` unseen by the others; `sender` takes the place of the connection's own address,
+    or only of its name, and answers go to `reply_to` where that names somebody."""
 
     kind: ClassVar[Kind] = "email"
 
     connection_id: int | None
     to: tuple[Address, ...]
     sender: Address | None = None
+    cc: tuple[Address, ...] = ()
+    bcc: tuple[Address, ...] = ()
+    reply_to: tuple[Address, ...] = ()
 
     @property
     def addressee(self) -> str:
         """Where it goes, in words."""
-        return ", ".join(one.email for one in self.to)
+        copies = [f"{name} {one.email}" for name, those in (("cc", self.cc), ("bcc", self.bcc)) for one in those]
+        return ", ".join([*(one.email for one in self.to), *copies])
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +178,8 @@ def _target_json(target: Target) -> dict[str, Any]:
             return {
                 "kind": target.kind,
                 "connection_id": target.connection_id,
-                "to": [{"email": one.email, "name": one.name} for one in target.to],
                 "sender": None if sender is None else {"email": sender.email, "name": sender.name},
+                **{name: [{"email": one.email, "name": one.name} for one in getattr(target, name)] for name in _LISTS},
             }
     return {"kind": target.kind}
 
@@ -184,8 +190,8 @@ def _read_target(stored: Mapping[str, Any]) -> Target:
         return SlackTarget(**values)
     if stored["kind"] == "email":
         sender = stored["sender"]
-        to = tuple(Address(**one) for one in stored["to"])
-        return EmailTarget(stored["connection_id"], to, None if sender is None else Address(**sender))
+        lists = {name: tuple(Address(**one) for one in stored.get(name, ())) for name in _LISTS}
+        return EmailTarget(stored["connection_id"], sender=None if sender is None else Address(**sender), **lists)
     return PageTarget()
 
 

@@ -15,6 +15,8 @@ from notify.message import Address, Message
 
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]{1,64}@[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]{1,255}")
 _HEADER_WIDTH = 76
+LONGEST_LINE = 1000
+"""How many characters a text in a header has at most."""
 _POLICY = SMTP.clone(cte_type="7bit")
 _MOST_DECODINGS = 5
 _ASCII = re.compile(r"[!-~](?:[\x00-\x7f]*[!-~])?")
@@ -33,20 +35,35 @@ class Mail:
     content: bytes
 
 
-def compose(message: Message, outbox_id: str, created_at: datetime, sender: Address, to: Sequence[Address]) -> Mail:
-    """The email. Its Message-ID and Date depend on the outbox alone: sent twice, it is the same email."""
+def compose(
+    message: Message,
+    outbox_id: str,
+    created_at: datetime,
+    sender: Address,
+    to: Sequence[Address],
+    *,
+    cc: Sequence[Address] = (),
+    bcc: Sequence[Address] = (),
+    reply_to: Sequence[Address] = (),
+) -> Mail:
+    """The email; nothing in it names those in `bcc`. Its Message-ID and Date depend on the outbox alone: sent twice, it
+    is the same email."""
     domain = wire_address(sender.email).rpartition("@")[2]
     message_id = f"<loops.{outbox_id}@{domain}>"
     headers = [
         ("From", _mailbox(sender, "From")),
-        ("To", ",\r\n ".join(_mailbox(one, "To") for one in to)),
+        *(
+            (name, ",\r\n ".join(_mailbox(one, name) for one in those))
+            for name, those in (("To", to), ("Cc", cc), ("Reply-To", reply_to))
+            if those
+        ),
         ("Subject", _text_header(message.subject, "Subject")),
         ("Date", format_datetime(created_at)),
         ("Message-ID", message_id),
         ("Auto-Submitted", "auto-generated"),
     ]
     head = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("ascii")
-    recipients = tuple(dict.fromkeys(wire_address(one.email) for one in to))
+    recipients = tuple(dict.fromkeys(wire_address(one.email) for one in (*to, *cc, *bcc)))
     return Mail(wire_address(sender.email), recipients, message_id, head + _body(message))
 
 
@@ -67,17 +84,25 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """A text as a header may hold it: encoded words are read first, since readers do so too, then whatever breaks a
-    line or hides becomes a space. Marks that turn the direction of text go."""
-    text = _BIDI.sub("", text)
+    line or hides becomes a space. Marks that turn the direction of text go.
+
+    It has `most` characters at most; what is longer ends in an ellipsis. It is cut before it is looked through, too:
+    the time for that grows with the square of its length.
+    """
+    text = _BIDI.sub("", _cut(text, most))
     for _round in range(_MOST_DECODINGS):
         if "=?" not in text:
             break
         text = _BIDI.sub("", _decoded(text))
     text = text.replace("=?", "= ?")
     kept = "".join(" " if unicodedata.category(letter) in {"Cc", "Zl", "Zp", "Cs"} else letter for letter in text)
-    return kept.strip()
+    return _cut(kept.strip(), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _decoded(text: str) -> str:

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from loops.errors import Conflict
-from loops.runs.trace import storable_text
+from loops.storable import storable_text
 from notify.message import Absent, Outcome, Refused, Retry, Sent, Settlement, Uncertain, Unconnected, Unsettled
 
 Status = Literal["pending", "sending", "sent", "refused", "retry", "uncertain", "shown", "withdrawn"]
@@ -92,6 +92,14 @@ def withdrawn(standing: Standing) -> Standing:
     sent = f"; {len(standing.refs)} of {standing.parts} parts were sent before" if standing.refs else ""
     reason = f"its run was cancelled{sent}"
     return replace(standing, status="withdrawn", due_at=None, code="", reason=reason, mend="", began_at=None)
+
+
+def given_up(standing: Standing) -> Standing:
+    """Whoever wanted it waits no longer. Raises Conflict where somebody sends it, or did."""
+    if standing.status not in DUE_TO_SEND:
+        raise Conflict(f"a message that is {standing.status} cannot be given up")
+    reason = f"given up, as its step waits no longer: {standing.reason or 'it was not sent yet'}"
+    return _refused(standing, Refused("late", reason, "send it again once that is over"))
 
 
 def claimed(standing: Standing, now: datetime) -> Standing:

@@ -13,14 +13,15 @@ from loops.connections.book import ConnectionBook
 from loops.connections.named import unfit
 from loops.errors import StoreBusy
 from loops.event import JsonValue
-from loops.ports import Clock, Engine, Origin, Posted, Reader, Writer
+from loops.ports import Clock, Engine, Origin, Posted, Preview, Reader, Writer
 from loops.store import outbox as store
 from loops.store import run_requests
 from loops.store.outbox import OutboxRow
 from notify.compose import message_of
 from notify.enqueue import Outbox, standing_of
 from notify.message import CONNECTION_KIND, Notifiers, Target, Unconnected
-from notify.outbox import DUE_TO_SEND, as_columns, rests, withdrawn
+from notify.outbox import DUE_TO_SEND, as_columns, given_up, rests, withdrawn
+from notify.preview import previewed
 from notify.registry import ConnectedNotifiers
 from notify.sending import Listener, OutboxSender
 
@@ -59,6 +60,11 @@ class OutboxMessages:
         )
         return posted(store.get(connection, stored.id))
 
+    def preview(self, connection: sa.Connection, kind: str, inputs: Mapping[str, JsonValue], origin: Origin) -> Preview:
+        """See Messages.preview."""
+        message = self._outbox.masked(message_of(kind, inputs, origin.key))
+        return previewed(message, unconnected(connection, message.target, origin.project_id))
+
     def state(self, connection: sa.Connection, message_id: str) -> Posted:
         """See Messages.state."""
         row = store.get(connection, message_id)
@@ -77,6 +83,14 @@ class OutboxMessages:
             return row.status in {"withdrawn", "refused", "shown"}
         now = self._clock.now()
         return store.change(connection, row, as_columns(withdrawn(standing_of(row))), now)
+
+    def give_up(self, connection: sa.Connection, message_id: str) -> bool:
+        """See Messages.give_up. The caller holds the run that waits for the message."""
+        row, now = store.held_if_free(connection, message_id), self._clock.now()
+        # One that is due is sent by whoever looks next: perhaps nobody was there to do so when it was to be.
+        if row is None or row.status not in DUE_TO_SEND or row.due_at is None or row.due_at <= now:
+            return False
+        return store.change(connection, row, as_columns(given_up(standing_of(row))), now)
 
     def wake(self) -> None:
         """See Messages.wake."""

@@ -32,6 +32,8 @@ _MOST_PAGES = 10
 _CLOCKS = timedelta(minutes=2)
 _WRITES = frozenset({"chat.postMessage", "conversations.open"})
 _IDS = "CDG"
+# Whether a channel is there is told by posting to it: not every token sees all that it may post to.
+_NOT_SEEN = "channel_not_found"
 _LIMITED = 429
 _SERVER = 500
 
@@ -74,7 +76,7 @@ class SlackNotifier:
         if outgoing.part >= len(made):
             return Refused("no_text", "the message is empty", "give it a text")
         obstacle = None if outgoing.refs else await self._workspace.obstacle(target.channel)
-        if obstacle is not None:
+        if obstacle is not None and obstacle.code != _NOT_SEEN:
             return _refused(obstacle)
         asked = _request(outgoing, target, made[outgoing.part].with_whole_at(outgoing.page))
         outcome = await self._post(asked, target.channel)

@@ -27,19 +27,19 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _HOW = "send Authorization: Bearer with a token; loops token create makes one"
 
 
-async def principal_of(request: web.Request) -> Principal:
+async def principal_of(request: web.Request, *, cookies: bool = True) -> Principal:
     """Who sent this request.
 
     An Authorization header decides alone; without one the private socket is an admin of the project in the path, and a
-    session cookie stands for its token. Raises NotAuthenticated, or NotAllowed when a cookie came with a change that no
-    page of ours sent.
+    session cookie, where `cookies` count, stands for its token. Raises NotAuthenticated, or NotAllowed when a cookie
+    came with a change that no page of ours sent.
     """
     if "Authorization" in request.headers:
         return await _by_token(request)
-    if _came_by_socket(request):
+    if came_by_socket(request):
         project = request.match_info.get("project", DEFAULT_PROJECT)
         return Principal(LOCAL, project, "admin", "this machine")
-    if SESSION_COOKIE in request.cookies:
+    if cookies and SESSION_COOKIE in request.cookies:
         return await _by_session(request)
     raise NotAuthenticated("this needs a token", hint=_HOW)
 
@@ -72,7 +72,8 @@ async def _by_session(request: web.Request) -> Principal:
     return _principal(row)
 
 
-def _came_by_socket(request: web.Request) -> bool:
+def came_by_socket(request: web.Request) -> bool:
+    """Whether it came through the socket in the data folder."""
     connected = request.get_extra_info("socket")
     return connected is not None and connected.family == socket.AF_UNIX
 

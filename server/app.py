@@ -4,34 +4,29 @@
     await service.start()   # migrated, engine running, listening
     await service.stop()    # drained
 
-`Wiring` is how a test puts something between the parts; the product always uses its defaults.
+What a test may put in place of its parts stands in `server/wiring.py`.
 """
 
 import asyncio
-import gc
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
-from aiohttp import web
 
 from config.settings import Settings
 from loops.agent.guards import Limits
 from loops.agent.models.choice import Models
 from loops.agent.models.scripts import SCRIPTS
 from loops.agent.prices import Price
-from loops.agent.tools.tool import Tool
-from loops.clock import SystemClock
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
-from loops.ports import Clock, Engine, Reader, Writer
+from loops.ports import Reader
 from loops.runs.alerting import Alerting
 from loops.runs.control import RunControl
 from loops.runs.engine import EngineClient, EngineHost, EngineLimits, prepare_engine
@@ -40,64 +35,45 @@ from loops.runs.lease import Leaseholder, SingleProcessLock
 from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
 from loops.runs.settling import Settling
-from loops.runs.step import Step
 from loops.runs.steps import Outside, make_steps
 from loops.runs.stopping import stops
 from loops.runs.sweeper import Sweeper, watch_cancellations
+from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
-from notify.message import Notifiers
 from notify.posting import make_outbox
+from server.checks.outside import ChannelLook
 from server.github import GitHubParts
-from server.housekeeping import first_token, measure, retain
+from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app, make_health_app
+from server.wiring import Role, Wiring
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
-from triggers.registry import SOURCES
 from triggers.replay import Replays
 from triggers.schedule.claim import Occurrences
 from triggers.schedule.clock import ScheduleClock
-from triggers.slack.patience import Timing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
-from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 log = logging.getLogger("loops.app")
 
-Role = Literal["all", "web", "worker", "scheduler"]
 _SERVES = frozenset({"all", "web"})
 _WORKS = frozenset({"all", "worker"})
 _SCHEDULES = frozenset({"all", "scheduler"})
-
-
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """What the parts are made of; a test wraps ports here to see or to break what passes through them."""
-
-    writer: Callable[[Writer], Writer] = field(default=lambda writer: writer)
-    engine: Callable[[Engine], Engine] = field(default=lambda engine: engine)
-    clock: Clock = field(default_factory=SystemClock)
-    steps: Callable[[Mapping[str, Step]], Mapping[str, Step]] = field(default=lambda steps: steps)
-    models: Callable[[Models], Models] = field(default=lambda models: models)
-    notifiers: Callable[[Notifiers], Notifiers] = field(default=lambda notifiers: notifiers)
-    tools: tuple[Tool, ...] = ()
-    sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
-    dispatching: bool = True
-    slack: Timing = field(default_factory=Timing)
-    routes: tuple[web.AbstractRouteDef, ...] = ()
 
 
 class Service:
@@ -138,16 +114,13 @@ class Service:
         self._start_slack()
         await self._listen()
         self._start_scheduling()
-        # What is alive now stays so: the collector need not walk it at every full pass.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        settle_collector()
         log.info("ready", extra={"role": self.role, "listens": self.address, "url": self.url})
 
     async def open(self) -> None:
         """Open the database and put the services over it. Starts nothing."""
         settings, wiring = self.settings, self._wiring
-        self._database = await off_loop(lambda: _open(settings.database_url))
+        self._database = await on_own_thread(lambda: _open(settings.database_url))
         self._opened.push_async_callback(self._database.aclose)
         self._client = EngineClient(settings.database_url)
         self._opened.push_async_callback(self._client.aclose)
@@ -190,10 +163,12 @@ class Service:
         self._alerting = Alerting(self._messages, clock, self._run_page)
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._tasks = TaskService(clock, self._engine, limits)
+        self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
-        handoff, webhooks = Handoff(), Webhooks(self._box, clock)
+        handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
         runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
-        definitions = Definitions(self._programs.begin, self._programs.writes)
+        sources, begin = self._wiring.sources, self._programs.begin
+        definitions = Definitions(begin, self._programs.writes)
         self.dispatcher = Dispatcher(
             self._writer,
             reader,
@@ -201,7 +176,7 @@ class Service:
             clock,
             definitions,
             handoff,
-            self._wiring.sources,
+            sources,
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
@@ -217,7 +192,8 @@ class Service:
             clock=clock,
             box=self._box,
             book=book,
-            slack=SlackWorkspaces(book),
+            repositories=self._github.repositories(reader),
+            slack=slack,
             intake=Intake(
                 self._writer,
                 clock,
@@ -225,20 +201,24 @@ class Service:
                 accepted=self.dispatcher.wake,
                 unheard=definitions.unheard if self._wiring.dispatching else lambda *_topics: None,
             ),
-            sources=self._wiring.sources,
+            sources=sources,
             definitions=definitions,
-            workflows=Workflows(self._writer, reader, clock, self._changed, webhooks.keep, runs.cancel_all, schedules),
-            schedules=schedules,
-            webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, self._programs.begin),
-            replays=Replays(
+            workflows=Workflows(
                 self._writer,
                 reader,
-                self._engine,
                 clock,
-                self._wiring.sources,
-                self._programs.begin,
-                self._programs.writes,
+                self._changed,
+                webhooks.keep,
+                runs.cancel_all,
+                schedules,
+                ChannelLook(slack),
+            ),
+            schedules=schedules,
+            webhooks=webhooks,
+            by_hand=ByHand(self._writer, self._engine, clock, begin),
+            replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
+            tester=WorkflowTester(
+                StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),
             runs=runs,
             messages=self._messages,
@@ -257,7 +237,7 @@ class Service:
     def _interpreter(self) -> Interpreter:
         clock = self._wiring.clock
         settling = Settling(self._engine, clock, self._stop, PartialResults(self._messages), self._alerting)
-        steps = self._wiring.steps(make_steps(Outside(self._messages, self._tasks)))
+        steps = self._wiring.steps(self._steps)
         return Interpreter(
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )

@@ -6,7 +6,6 @@ other enabled loop the answer is worked out again, from the raw delivery and the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -92,8 +91,8 @@ async def explained(services: Services, project_id: str, wanted: str, workflow_i
     # Bodies may be large and filters hold slow patterns: threads of their own keep them off the event loop.
     events = await off_loop(lambda: _events(found, source))
     if events and events[0].source == POSTHOG:
-        now, parsed = services.clock.now(), events
-        events = await services.reader.read(lambda connection: _of_people(connection, found, parsed, now))
+        parsed = events
+        events = await services.reader.read(lambda connection: _of_people(connection, found, parsed))
     if events and events[0].source == GITHUB:
         parsed = events
         events = await services.reader.read(lambda connection: _of_github(connection, found, parsed))
@@ -126,13 +125,13 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
     )
 
 
-def _of_people(connection: sa.Connection, found: _Found, events: list[Event], now: datetime) -> list[Event]:
+def _of_people(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
     """The events with persons and groups as they are now, without those that another delivery has brought."""
     project_id, delivery_id = found.delivery["project_id"], found.delivery["id"]
     came = repeats(connection, project_id, delivery_id, events)
     found.notes += sorted({f"of an event: {came_before(other)}" for other in came.values()})
     new = [event for event in events if event.uuid not in came]
-    return joined(connection, project_id, new, found.settings, now)
+    return joined(connection, project_id, new, found.settings)
 
 
 def _of_github(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:

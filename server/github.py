@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from loops.connections.github import GitHubClients
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
 from loops.own_output import PURPOSE, Marks
 from loops.ports import Clock, Reader, Writer
@@ -46,6 +47,10 @@ class GitHubParts:
         return Redelivery(
             self._clients, reader, self._clock, public_url, lambda outcome, count: counter.labels(outcome).inc(count)
         )
+
+    def repositories(self, reader: Reader) -> GitHubRepositories:
+        """What lists the repositories of connections."""
+        return GitHubRepositories(reader, self._clients)
 
     async def aclose(self) -> None:
         """Stop asking, and close."""

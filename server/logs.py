@@ -23,7 +23,19 @@ __all__ = ["LogSecrets", "log_context", "setup_logging"]
 
 Scalar: TypeAlias = bool | int | float | str | None
 
-QUIET = ("alembic", "apscheduler", "asyncio", "github", "httpcore", "httpx", "slack_bolt", "slack_sdk", "urllib3")
+QUIET = (
+    "alembic",
+    "apscheduler",
+    "asyncio",
+    "github",
+    "httpcore",
+    "httpx",
+    "mcp",
+    "slack_bolt",
+    "slack_sdk",
+    "sse_starlette",
+    "urllib3",
+)
 ENGINE = "dbos"
 
 # Secrets that are known by their form alone: API tokens, of which only digests are kept, and signatures.

@@ -41,6 +41,9 @@ class Metrics:
         self.redeliveries = Counter(
             "loops_redeliveries", "Deliveries that GitHub was asked to send again", ["outcome"], registry=registry
         )
+        self.tool_calls = Counter(
+            "loops_mcp_calls", "Calls of tools over MCP, by what they came to", ["tool", "outcome"], registry=registry
+        )
         self.occurrences = Counter(
             "loops_schedule_occurrences", "Occurrences of schedules by what became of them", ["outcome"],
             registry=registry,
@@ -68,6 +71,15 @@ class Metrics:
             "loops_engine_recovered", "Segments taken over from workers that stopped", registry=registry
         )
 
+    def observer(self) -> Observer:
+        """What counts the steps and the ends of runs."""
+
+        def step_done(kind: str, status: str, seconds: float) -> None:
+            self.steps.labels(kind, status).inc()
+            self.step_seconds.observe(seconds)
+
+        return Observer(step_done=step_done, run_over=lambda status: self.runs.labels(status).inc())
+
     def before_reading(self, hand_on: Callable[[], None]) -> None:
         """Call this whenever the metrics are read: for what is counted more cheaply than here."""
         self._held_back.append(hand_on)
@@ -90,12 +102,3 @@ class Metrics:
             self.occurrences.labels(outcome).inc(count)
         for delay in claimed.delays:
             self.occurrence_delay_seconds.observe(delay)
-
-    def observer(self) -> Observer:
-        """What counts the steps and the ends of runs."""
-
-        def step_done(kind: str, status: str, seconds: float) -> None:
-            self.steps.labels(kind, status).inc()
-            self.step_seconds.observe(seconds)
-
-        return Observer(step_done=step_done, run_over=lambda status: self.runs.labels(status).inc())

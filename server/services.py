@@ -7,6 +7,7 @@ from aiohttp import web
 
 from config.settings import Settings
 from loops.connections.book import ConnectionBook
+from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
@@ -20,6 +21,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.source import Source
+from triggers.testing import WorkflowTester
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Services:
     clock: Clock
     box: SecretBox
     book: ConnectionBook
+    repositories: GitHubRepositories
     slack: SlackWorkspaces
     intake: Intake
     sources: Mapping[str, Source]
@@ -45,6 +48,7 @@ class Services:
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays
+    tester: WorkflowTester
     runs: RunControl
     messages: Messages
     metrics: Metrics

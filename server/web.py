@@ -10,6 +10,7 @@ from server.api import register_api
 from server.api.capture import add_capture_routes
 from server.api.hooks import BodyBudget, receive_handler
 from server.api.incoming import webhook_handler
+from server.mcp.endpoint import register_mcp
 from server.pages import register_pages
 from server.services import SERVICES, Services
 from triggers.source import Source
@@ -33,6 +34,7 @@ def make_app(services: Services) -> web.Application:
     add_capture_routes(app, services, budget)
     _add_health(app)
     register_api(app)
+    register_mcp(app)
     register_pages(app)
     return app
 

@@ -2,10 +2,21 @@
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 SERVICE_FILE = "service.json"
 SOCKET = "loops.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a service is: at `url`, which asks for `token`, or on the private socket of one on this machine."""
+
+    project: str
+    url: str = ""
+    token: str = ""
+    socket: Path | None = None
 
 
 def announce(data_dir: Path, url: str, socket: Path) -> None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 hypothesis.settings.load_profile("loops")
 
-ECHO_SECONDS = "LOOPS_TEST_ECHO_SECONDS"
-"""How long a window of the test of own output lasts."""
-NPM = "LOOPS_TEST_NPM"
-"""Whether tests may install what they need from npm."""
-TEST_VARIABLES = (ECHO_SECONDS, NPM)
+TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM")
+ECHO_SECONDS = float(os.environ.get(TEST_VARIABLES[0], "2"))
+"""How long a window of the test of what comes back lasts."""
+MAY_ASK_NPM = os.environ.get(TEST_VARIABLES[1]) == "1"
+"""Whether tests may fetch what they need from npm."""
 
 _numbers = itertools.count(1)
 _runtime_dir = pytest.StashKey[Path]()
@@ -36,7 +36,9 @@ _runtime_dir = pytest.StashKey[Path]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of whoever runs the tests stay outside, and the bundled Postgres gets the private folder it asks for."""
-    for name in [name for name in os.environ if name.startswith("LOOPS_") and name not in TEST_VARIABLES]:
+    # Processes that run tests for this one have yet to read theirs.
+    kept = TEST_VARIABLES if config.getoption("numprocesses", None) and not hasattr(config, "workerinput") else ()
+    for name in [name for name in os.environ if name.startswith("LOOPS_") and name not in kept]:
         del os.environ[name]
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder

@@ -28,7 +28,9 @@ PURE = (
     "loops/event.py",
     "loops/filters*.py",
     "loops/log_context.py",
+    "loops/invisible.py",
     "loops/own_output.py",
+    "loops/storable.py",
     "loops/definition/*.py",
     "loops/expressions/*.py",
     "loops/runs/alert_words.py",
@@ -64,7 +66,6 @@ PURE = (
     "triggers/slack/words.py",
     "triggers/hearing.py",
     "triggers/properties.py",
-    "triggers/storable.py",
     "triggers/verdict.py",
     "triggers/manual/__init__.py",
     "triggers/manual/event.py",
@@ -92,7 +93,7 @@ BANNED_WORDS = {"manager", "helper", "helpers", "util", "utils", "common", "info
 BANNED_NAMES = {"data", "do", "handle", "process"}
 BANNED_VERBS = {"do", "process"}
 AFTER_A_THING = {"group", "id", "ids", "lock"}
-NAMES_OF_LIBRARIES = {"process_bind_param", "process_literal_param", "process_result_value"}
+NAMES_OF_LIBRARIES = {"match_info", "process_bind_param", "process_literal_param", "process_result_value"}
 LONGEST_MODULE = 400
 
 

@@ -7,7 +7,6 @@ turns on what somebody has to be asked is put off, asked for outside the transac
 """
 
 import asyncio
-import json
 import logging
 import time
 import uuid
@@ -19,35 +18,38 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import DefinitionError, LoopsError, RowHeld, StoreBusy
-from loops.event import Delivery, Event, event_json
+from loops.event import Event, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.state import RunState
-from loops.store import connections as connections_store
+from loops.storable import storable_text
 from loops.store import deliveries as store
 from loops.store import runs as runs_store
 from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, EventRow, Settled
-from loops.store.outage import is_outage
+from loops.store.outage import is_deadlock, is_outage
 from loops.store.runs import NewRun
 from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
-from triggers.handoff import Handoff, Held
+from triggers.handoff import Handoff
 from triggers.mask_stage import hold
 from triggers.matcher import Listener, Matches
-from triggers.people import remembered
+from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
+from triggers.reading import Read, of_posthog, read_all
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
 from triggers.source import Ignored, Source
-from triggers.storable import storable_text
-from triggers.verdict import Verdict
+from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.dispatch")
 
 BATCH = 256
+# After which a batch takes no more: on SQLite whoever delivers is answered between two of them.
+BATCH_SECONDS = 0.05
+_AT_ONCE = 8
 RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
 # Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
 PACE_SECONDS = 0.05
@@ -64,9 +66,10 @@ def run_id(event: Event, project_id: str, workflow_id: str, replay: int = 0) -> 
 
 @dataclass(slots=True)
 class BatchOutcome:
-    """What a batch came to."""
+    """What a batch came to; `left` where the next may find something at once."""
 
     taken: int = 0
+    left: bool = False
     runs: int = 0
     quarantined: int = 0
     stages: dict[str, int] = field(default_factory=dict)
@@ -99,7 +102,8 @@ class Dispatcher:
         self._audience = audience
         self._observe = observe
         self._wanted = asyncio.Event()
-        self._rows: dict[int, ConnectionRow | None] = {}  # of one batch
+        self._most = BATCH
+        self._holds_people = False  # all whom the batch changes
 
     def wake(self) -> None:
         """Something was accepted in this process."""
@@ -117,10 +121,10 @@ class Dispatcher:
                 log.warning("dispatch waits for the database: %s", error.message)
                 await asyncio.sleep(IDLE_SECONDS / 2)
                 continue
-            if outcome.taken == 0:
-                await self._idle()
-            elif outcome.taken < BATCH:
+            if outcome.taken < BATCH:
                 await asyncio.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
+            if not outcome.left:
+                await self._idle()
 
     async def _idle(self) -> None:
         # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
@@ -142,62 +146,83 @@ class Dispatcher:
 
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        self._rows.clear()
-        taken = store.due(connection, self._clock.now(), BATCH)
+        found, outcome.left = store.due(connection, self._clock.now(), self._most)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
-        outcome.taken = len(taken)
-        held = {due.id: self._handoff.take(due.id) for due in taken}
-        stored = store.bodies(connection, [key for key, value in held.items() if value is None])
+        # Persons are held for the whole batch and before all else: two batches that hold them bit by bit could wait for
+        # each other.
+        rows: dict[int, ConnectionRow | None] = {}
+        ahead = self._read(connection, [due for due in found if due.source == POSTHOG], rows)
+        self._holds_people = hold_everybody(connection, of_posthog(ahead.values()), self._clock.now())
         settled: list[Settled] = []
         failed: set[str | None] = set()  # subjects whose later deliveries have to wait
-        for due in taken:
-            if due.subject is not None and due.subject in failed:
-                continue
-            came = self._settle(connection, due, held[due.id], stored.get(due.id), outcome)
-            if isinstance(came, Settled):
-                settled.append(came)
-                continue
-            failed.add(due.subject)
-            if came is not None:
-                self._put_off(connection, due, held[due.id], came, outcome)
+        until = time.monotonic() + BATCH_SECONDS
+        for start in range(0, len(found), _AT_ONCE):
+            if start and time.monotonic() > until:
+                self._leave(found[start:], ahead, outcome)
+                break
+            some = found[start : start + _AT_ONCE]
+            outcome.taken += len(some)
+            here = ahead | self._read(connection, [due for due in some if due.id not in ahead], rows)
+            settled += self._some(connection, [here[due.id] for due in some], failed, outcome)
+        # What a batch has no time for was read in vain: the next takes no more than this had time for, then more again.
+        self._most = max(_AT_ONCE, outcome.taken) if outcome.taken < len(found) else min(BATCH, 2 * self._most)
         store.settle(connection, settled)
         self._definitions.names.keep(connection, self._clock)
         return outcome
 
-    def _settle(
-        self,
-        connection: sa.Connection,
-        due: Due,
-        held: Held | None,
-        stored: tuple[str, bytes] | None,
-        outcome: BatchOutcome,
-    ) -> Settled | Question | None:
+    def _leave(self, rest: Sequence[Due], ahead: Mapping[str, Read], outcome: BatchOutcome) -> None:
+        """What stays for the next batch is at hand for it as before."""
+        outcome.left = True
+        for due in rest:
+            read = ahead.get(due.id)
+            if read is not None and read.held is not None:
+                self._handoff.put(due.id, read.held)
+
+    def _read(
+        self, connection: sa.Connection, taken: Sequence[Due], rows: dict[int, ConnectionRow | None]
+    ) -> dict[str, Read]:
+        return {read.due.id: read for read in read_all(connection, taken, rows, self._handoff, self._sources)}
+
+    def _some(
+        self, connection: sa.Connection, batch: Sequence[Read], failed: set[str | None], outcome: BatchOutcome
+    ) -> list[Settled]:
+        settled: list[Settled] = []
+        for read in batch:
+            subject = read.due.subject
+            if subject is not None and subject in failed:
+                continue
+            came = self._settle(connection, read, outcome)
+            if isinstance(came, Settled):
+                settled.append(came)
+                continue
+            failed.add(subject)
+            if came is not None:
+                self._put_off(connection, read, came, outcome)
+        return settled
+
+    def _settle(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question | None:
         try:
-            if held is not None:
-                delivery = _delivery(due, held.headers, held.body)
-                return self._dispatch(connection, due, delivery, held.parsed, outcome)
-            if stored is None:
-                reason = "its body is gone: retention removed it before it was dispatched"
-                return Settled(due.id, "quarantined", reason, 0)
-            delivery = _delivery(due, json.loads(stored[0]), store.expand(stored[1]))
-            return self._dispatch(connection, due, delivery, None, outcome)
+            return self._dispatch(connection, read, outcome)
         except RowHeld:
+            outcome.left = True
             return None  # no fault of its own: it stays accepted, and the next batch takes it again
         except Exception as error:
+            if is_deadlock(error):
+                outcome.left = True
+                return None  # likewise: it has let go of what it held, and the other batch goes on
             if is_outage(error):
                 raise  # the database itself: the whole batch is tried again
             # Whatever else it is, it is this delivery's alone: retried, then quarantined.
-            self._failed(connection, due, error, outcome)
+            self._failed(connection, read.due, error, outcome)
             return None
 
-    def _put_off(
-        self, connection: sa.Connection, due: Due, held: Held | None, question: Question, outcome: BatchOutcome
-    ) -> None:
+    def _put_off(self, connection: sa.Connection, read: Read, question: Question, outcome: BatchOutcome) -> None:
+        due = read.due
         store.put_off(connection, due.id, due.attempts, self._clock.now() + PATIENCE, question.words)
         outcome.asked.append((question, due.id))
-        if held is not None:
-            self._handoff.put(due.id, held)
+        if read.held is not None:
+            self._handoff.put(due.id, read.held)
 
     def _failed(self, connection: sa.Connection, due: Due, error: Exception, outcome: BatchOutcome) -> None:
         told = error.message if isinstance(error, LoopsError) else f"{type(error).__name__}: {error}"
@@ -214,18 +239,24 @@ class Dispatcher:
             extra={"delivery_id": due.id, "attempt": attempts, "reason": reason},
         )
 
-    def _dispatch(
-        self, connection: sa.Connection, due: Due, delivery: Delivery, parsed: object, outcome: BatchOutcome
+    def _dispatch(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question:
+        meaning = read.meaning
+        if isinstance(meaning, Exception):
+            raise meaning
+        if isinstance(meaning, Settled):
+            return meaning
+        if isinstance(meaning, list) and read.due.source == POSTHOG:
+            meaning = self._of_people(connection, read.due, meaning, read.settings)
+        if isinstance(meaning, list) and read.due.source == WEBHOOK and self._alone(read.settings) is None:
+            meaning = Ignored("the workflow of this webhook is not enabled")
+        if isinstance(meaning, Ignored):
+            return Settled(read.due.id, "ignored", meaning.reason, 0)
+        return self._decide_all(connection, read, meaning, outcome)
+
+    def _decide_all(
+        self, connection: sa.Connection, read: Read, events: list[Event], outcome: BatchOutcome
     ) -> Settled | Question:
-        source, row = self._sources[due.source], self._row(connection, due.connection_id)
-        settings: Mapping[str, Any] = {} if row is None else row.config
-        events = source.parse(delivery, parsed, settings)
-        if not isinstance(events, Ignored) and due.source == POSTHOG:
-            events = self._of_people(connection, due, events, settings)
-        if due.source == WEBHOOK and not isinstance(events, Ignored) and self._alone(settings) is None:
-            events = Ignored("the workflow of this webhook is not enabled")
-        if isinstance(events, Ignored):
-            return Settled(due.id, "ignored", events.reason, 0)
+        due = read.due
         started, near, masked = 0, 0, 0
         # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
         decided = store.decided(connection, due.id) if len(events) > 1 else {}
@@ -233,7 +264,7 @@ class Dispatcher:
             if event.uuid in decided:
                 started += decided[event.uuid]
                 continue
-            heard = self._heard(connection, due, event, row)
+            heard = self._heard(connection, read, event)
             if isinstance(heard, Question):  # nothing is decided yet: what has to be asked about comes alone
                 return heard
             verdicts = self._decide(connection, due, heard, position)
@@ -257,13 +288,11 @@ class Dispatcher:
         new = [event for event in events if event.uuid not in came]
         if not new:
             return Ignored(came_before(next(iter(came.values()))) if came else "it holds no event")
+        now = self._clock.now()
         with connection.begin_nested():
-            return remembered(connection, due.project_id, new, settings, self._clock.now())
-
-    def _row(self, connection: sa.Connection, connection_id: int) -> ConnectionRow | None:
-        if connection_id not in self._rows:
-            self._rows[connection_id] = connections_store.get(connection, connection_id)
-        return self._rows[connection_id]
+            if not self._holds_people:
+                hold_people(connection, due.project_id, new, now)
+            return remembered(connection, due.project_id, new, settings, now)
 
     def _decide(self, connection: sa.Connection, due: Due, heard: Heard, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""
@@ -285,11 +314,11 @@ class Dispatcher:
             self._keep(connection, due, heard, position, verdicts)
         return verdicts
 
-    def _heard(self, connection: sa.Connection, due: Due, event: Event, row: ConnectionRow | None) -> Heard | Question:
+    def _heard(self, connection: sa.Connection, read: Read, event: Event) -> Heard | Question:
         """Who hears the event; that of a webhook the one loop whose address it came to."""
-        if due.source != WEBHOOK:
-            return self._audience.of(connection, due, event, row)
-        listener = self._alone({} if row is None else row.config)
+        if read.due.source != WEBHOOK:
+            return self._audience.of(connection, read.due, event, read.connection)
+        listener = self._alone(read.settings)
         return Heard(event, Matches(event, () if listener is None else (listener,)))
 
     def _alone(self, settings: Mapping[str, Any]) -> Listener | None:
@@ -363,28 +392,5 @@ class Dispatcher:
         store.put_event(connection, row, self._clock.now())
 
 
-def unverified_reason(writes: Sequence[str]) -> str:
-    """Why an event that anybody may have sent does not start a loop that may change something."""
-    return (
-        "nobody proved to have sent the event (it came unsigned, or with a public key), and the loop may write: "
-        f"{'; '.join(writes)}; allow_unverified in its trigger lets such events start it"
-    )
-
-
 def _own_output(listener: Listener, reason: str) -> Verdict:
     return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)
-
-
-def _delivery(due: Due, headers: Mapping[str, str], body: bytes) -> Delivery:
-    return Delivery(
-        id=due.id,
-        project_id=due.project_id,
-        connection_id=due.connection_id,
-        source=due.source,
-        key=due.key,
-        name=due.name,
-        received_at=due.received_at,
-        headers=headers,
-        body=body,
-        verified=due.verified,
-    )

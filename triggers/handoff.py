@@ -4,6 +4,7 @@ Only a shortcut: what is not here, after a restart or when it was full, is read 
 """
 
 import threading
+from collections.abc import Mapping
 from typing import NamedTuple
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -12,7 +13,7 @@ MOST_BYTES = 64 * 1024 * 1024
 class Held(NamedTuple):
     """An accepted delivery's raw body and the source's decode of it."""
 
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
     parsed: object
 

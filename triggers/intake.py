@@ -1,18 +1,19 @@
 """Accept: a verified arrival is stored, and only then answered."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from loops.ports import Clock, DeliveryRow, Receipt, Writer
+from loops.ports import Clock, DeliveryRow, Writer
+from loops.storable import storable_text
 from loops.store.columns import to_micros
 from loops.store.github import bump, rights_epoch
 from loops.store.ids import new_id
 from triggers.handoff import Handoff, Held
 from triggers.source import Arrival, Incoming, Source, Topic
-from triggers.storable import storable_text
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,12 +54,12 @@ class Intake:
         self._accepted = accepted
         self._unheard = unheard
 
-    async def receive(self, source: Source, connection: Connection, incoming: Incoming) -> Answer:
+    def receive(self, source: Source, connection: Connection, incoming: Incoming) -> Coroutine[Any, Any, Answer]:
         """Verify, store, answer. Raises DeliveryError for what is refused and StoreBusy when nothing could be stored.
 
         The answer comes after the commit: from then on the delivery is not lost, whatever happens to this process.
         """
-        return await self.accept(source, connection, incoming, source.receive(incoming, connection.secrets))
+        return self.accept(source, connection, incoming, source.receive(incoming, connection.secrets))
 
     async def accept(self, source: Source, connection: Connection, incoming: Incoming, arrival: Arrival) -> Answer:
         """Store what was verified and read, and answer. Raises StoreBusy when it could not be stored."""
@@ -66,31 +67,24 @@ class Intake:
             await self._writer.run(lambda transaction: bump(transaction, rights_epoch(connection.id)))
         if not arrival.kept:
             return Answer("", "ignored", arrival.ignored or "")
-        headers = _kept_headers(source, incoming) if arrival.headers is None else dict(arrival.headers)
-        row = self._row(source, connection, incoming, arrival, headers)
-        if arrival.ignored is not None or row.unheard is not None:
-            receipt = await self._writer.accept(row)
-        else:
-            receipt = await self._hand_on(row, Held(headers, incoming.body, arrival.parsed))
-        if not receipt.new:
-            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before", arrival.told)
-        if arrival.ignored is not None:
-            return Answer(receipt.id, "ignored", arrival.ignored, arrival.told)
-        return Answer(receipt.id, "accepted", "", arrival.told)
-
-    async def _hand_on(self, row: DeliveryRow, held: Held) -> Receipt:
-        """Store the row, with what dispatch needs at hand before it is: a dispatcher may take it as soon as it is."""
-        self._handoff.put(row.id, held)
+        headers, stored_headers = _headers(source, incoming, arrival)
+        row = self._row(source, connection, incoming, arrival, stored_headers)
+        handed_on = row.unheard is None and arrival.ignored is None
+        if handed_on:  # before it is stored: a dispatcher may take it as soon as it is
+            self._handoff.put(row.id, Held(headers, incoming.body, arrival.parsed))
         try:
             receipt = await self._writer.accept(row)
         except BaseException:
             self._handoff.take(row.id)
             raise
-        if receipt.new:
-            self._accepted()
-        else:
+        if not receipt.new:
             self._handoff.take(row.id)
-        return receipt
+            return Answer(receipt.id, "duplicate", f"a delivery {arrival.key!r} was accepted before", arrival.told)
+        if arrival.ignored is not None:
+            return Answer(receipt.id, "ignored", arrival.ignored, arrival.told)
+        if handed_on:
+            self._accepted()
+        return Answer(receipt.id, "accepted", "", arrival.told)
 
     def _row(
         self,
@@ -98,7 +92,7 @@ class Intake:
         connection: Connection,
         incoming: Incoming,
         arrival: Arrival,
-        headers: Mapping[str, str],
+        headers: str,
     ) -> DeliveryRow:
         project_id, ignored = connection.project_id, arrival.ignored
         listened = ignored is not None or arrival.topics is None
@@ -114,13 +108,23 @@ class Intake:
             arrival.verified,
             "accepted" if ignored is None else "ignored",
             ignored or "",
-            _encode(headers).decode(),
+            headers,
             incoming.body,
             len(incoming.body),
             None if listened else self._unheard(project_id, source.name, arrival.topics or ()),
         )
 
 
-def _kept_headers(source: Source, incoming: Incoming) -> dict[str, str]:
-    get = incoming.headers.get
-    return {name: storable_text(value) for name in source.kept_headers if (value := get(name)) is not None}
+def _headers(source: Source, incoming: Incoming, arrival: Arrival) -> tuple[Mapping[str, str], str]:
+    """The headers that are kept, and as they are stored."""
+    if arrival.headers is not None:
+        return arrival.headers, _encode(dict(arrival.headers)).decode()
+    names = source.kept_headers
+    return _kept(names, tuple(map(incoming.headers.get, names)))
+
+
+# A sender's are the same at every delivery.
+@lru_cache(maxsize=256)
+def _kept(names: tuple[str, ...], values: tuple[str | None, ...]) -> tuple[Mapping[str, str], str]:
+    kept = {name: storable_text(value) for name, value in zip(names, values, strict=True) if value is not None}
+    return MappingProxyType(kept), _encode(kept).decode()

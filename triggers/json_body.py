@@ -10,7 +10,7 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
-from triggers.storable import storable
+from loops.storable import storable
 
 NESTING_LIMIT = 200
 

@@ -20,7 +20,7 @@ from loops.expressions import Template, compile_template
 from loops.expressions.coercion import truthy
 from loops.expressions.evaluation import CLOCK, MAX_OUTPUT
 from loops.expressions.notation import hog_text
-from triggers.storable import storable_text
+from loops.storable import storable_text
 
 LONGEST_WINDOW = timedelta(seconds=MASK_SECONDS[1])
 _SHOWN = 80

@@ -1,15 +1,18 @@
-"""Which loops want this event: a trie over the exact keys of their filters, so that cost follows the few that fit.
+"""Which loops want this event: an index of the exact keys of their filters, so that cost follows the few that fit.
 
-Each level of the trie is one field of the event, from the most telling to the least. A listener that wants certain
-values of a field stands below each of them, one that does not care stands below None. What an exact key cannot say
-(is_set, icontains, ...) is left to compiled tests at the leaf, run once for all listeners that test the same. Adding
-or removing a listener touches its own paths only.
+A listener stands at a leaf that is found by the event's name and by those of a few fields for which it wants certain
+values. Listeners that name the same fields share a table, so an event is looked up once a table, however many
+listeners there are. At a leaf they stand in groups that want the same actions and leave the same to test (is_set,
+icontains, ...), so that a test runs once for all who ask for it. Adding or removing a listener touches its own leaves
+only.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
-from typing import Any, Literal, TypeAlias
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loops.event import Event, JsonValue
 from loops.filters import Comparison, Condition, Filter
@@ -22,20 +25,36 @@ TriggerKind: TypeAlias = Literal["internal-event", "event", "webhook"]
 NEAR_MISSES = 20
 _KINDS: Mapping[str, TriggerKind] = {"posthog": "event", "webhook": "webhook"}
 
-# The levels below the event's name. actor_access is none: it may have to be looked up, and is asked for last.
-_PROPERTIES = ("repository", "event_type", "channel", "action")
-# Of a topic: as many fields as it shares with the levels. It has no action.
-_LEVELS = len(_PROPERTIES)
-# A listener whose lists multiply to more paths than this leaves its later fields to the leaf.
-_PATHS = 1000
+# What a leaf is found by, beside the event's name. Never by actor_access: it may have to be looked up,
+# and is asked for last.
+_PLACE = ("repository", "event_type", "channel")
+_PROPERTIES = (*_PLACE, "action")
+# A listener whose lists multiply to more leaves than this leaves its later fields to be tested.
+_MOST_LEAVES = 1000
 
 _Test: TypeAlias = Callable[[Event], bool]
-_Path: TypeAlias = tuple[str | None, ...]
-# Nested plain dicts, as they are read on every event: a field's value (None: any) -> the next field, and at the end
-# of a path: what is tested there -> the listeners that test it.
-_Node: TypeAlias = dict[Any, Any]
-_NO_LEAF: _Node = {}
-_COMPARED_AS_IS = frozenset({str, type(None)})
+_Actions: TypeAlias = frozenset[str] | None
+_Group: TypeAlias = tuple[_Actions, tuple[_Test, ...]]
+_Leaf: TypeAlias = dict[_Group, list["Listener"]]
+# Strings, compared as they are; what is anything else is compared by coercion.
+_AS_IS = frozenset({str, type(None)})
+
+
+class _Table(NamedTuple):
+    """The leaves of those who want certain values of the same fields; `pick` makes the key of a leaf from a place."""
+
+    fields: tuple[int, ...]
+    pick: Callable[[tuple[Any, ...]], Any]
+    leaves: dict[Any, _Leaf]
+
+
+class _Standing(NamedTuple):
+    """Where a filter stands: in the tables of these names and fields, at these places, in this group."""
+
+    names: tuple[str | None, ...]
+    fields: tuple[int, ...]
+    places: tuple[tuple[str | None, ...], ...]
+    group: _Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +74,7 @@ class Listener:
     asks_access: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(NamedTuple):
     """Who wants the event, and who nearly does: stopped by the action or by a test at the leaf, at most 20."""
 
     event: Event
@@ -73,7 +91,8 @@ class Index:
     """The listeners of all projects, ready to be asked about one event at a time. For one thread."""
 
     def __init__(self) -> None:
-        self._roots: dict[tuple[str, TriggerKind], _Node] = {}
+        # By project, kind and event name, None for every name. Read by another thread: replaced, never changed.
+        self._tables: dict[tuple[str, TriggerKind, str | None], tuple[_Table, ...]] = {}
         self._listeners: dict[str, Listener] = {}
         self._asking: dict[str, int] = {}
 
@@ -93,13 +112,20 @@ class Index:
         self._listeners[listener.key] = listener
         if listener.asks_access:
             self._asking[listener.project_id] = self._asking.get(listener.project_id, 0) + 1
-        paths, tests = _placed(listener.filter)
-        root = self._roots.setdefault((listener.project_id, listener.kind), {})
-        for path in paths:
-            node = root
-            for value in path:
-                node = node.setdefault(value, {})
-            node.setdefault(tests, []).append(listener)
+        standing = _standing(listener.filter)
+        for name in standing.names:
+            table = self._table((listener.project_id, listener.kind, name), standing.fields)
+            for place in standing.places:
+                table.leaves.setdefault(table.pick(place), {}).setdefault(standing.group, []).append(listener)
+
+    def _table(self, where: tuple[str, TriggerKind, str | None], fields: tuple[int, ...]) -> _Table:
+        tables = self._tables.get(where, ())
+        for table in tables:
+            if table.fields == fields:
+                return table
+        made = _Table(fields, _picker(fields), {})
+        self._tables[where] = (*tables, made)
+        return made
 
     def remove(self, key: str) -> None:
         """Forget a listener; an unknown key is no error."""
@@ -108,43 +134,51 @@ class Index:
             return
         if listener.asks_access:
             self._asking[listener.project_id] -= 1
-        place = (listener.project_id, listener.kind)
-        paths, tests = _placed(listener.filter)
-        for path in paths:
-            _prune(self._roots[place], path, tests, key)
-        if not self._roots[place]:
-            del self._roots[place]
+        standing = _standing(listener.filter)
+        for name in standing.names:
+            where = (listener.project_id, listener.kind, name)
+            table = self._table(where, standing.fields)
+            for place in standing.places:
+                _take_away(table, place, standing.group, listener)
+            if not table.leaves:
+                self._drop(where, table)
+
+    def _drop(self, where: tuple[str, TriggerKind, str | None], table: _Table) -> None:
+        left = tuple(one for one in self._tables[where] if one is not table)
+        if left:
+            self._tables[where] = left
+        else:
+            del self._tables[where]
 
     def reaches(self, project_id: str, source: str, topic: Topic) -> bool:
         """Whether `match` could name anyone, as passed or as missed, for an event of this topic.
 
         Reads single entries only, so it may be asked while another thread adds and removes.
         """
-        root = self._roots.get((project_id, _kind_from(source)))
-        nodes = [root] if root is not None else []
-        for value in topic[:_LEVELS]:
-            nodes = [found for node in nodes for key in {value, None} if (found := node.get(key)) is not None]
-        return bool(nodes)
+        place = (topic.repository, topic.event_type, topic.channel)
+        for _, pick, leaves in self._tables_of(project_id, _kind_from(source), topic.event):
+            if pick(place) in leaves:
+                return True
+        return False
 
     def match(self, project_id: str, event: Event) -> Matches:
         """Everyone in the project who wants the event, in no particular order."""
-        root = self._roots.get((project_id, kind_of(event)))
-        if root is None:
+        tables = self._tables_of(project_id, kind_of(event), event.name)
+        if not tables:
             return Matches(event)
-        fields = _fields(event)
-        if not _COMPARED_AS_IS.issuperset(map(type, fields)):
-            return _matched_by_coercion(root, fields, event)
-        nodes = [root]
-        for value in fields[:-1]:
-            above, nodes = nodes, []
-            for node in above:
-                if value in node:
-                    nodes.append(node[value])
-                if None in node and value is not None:
-                    nodes.append(node[None])
-            if not nodes:
-                return Matches(event)
-        return _decided(nodes, fields[-1], event)
+        get = event.properties.get
+        repository, action = get("repository"), get("action")
+        if isinstance(repository, str):
+            repository = repository.lower()
+        place = (repository, get("event_type"), get("channel"))
+        if type(action) not in _AS_IS or not _AS_IS.issuperset(map(type, place)):
+            return _matched_by_coercion(tables, place, event)
+        leaves = [leaf for _, pick, leaves in tables if (leaf := leaves.get(pick(place))) is not None]
+        return _decided(leaves, action, event) if leaves else Matches(event)
+
+    def _tables_of(self, project_id: str, kind: TriggerKind, name: str) -> tuple[_Table, ...]:
+        get = self._tables.get
+        return get((project_id, kind, name), ()) + get((project_id, kind, None), ())
 
     def asks_access(self, project_id: str) -> bool:
         """Whether the filter of any listener in the project may turn on `actor_access`."""
@@ -166,7 +200,7 @@ def _kind_from(source: str) -> TriggerKind:
 
 
 def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
-    """Why a loop starts or does not start on an event, also where the trie would never have led to the loop."""
+    """Why a loop starts or does not start on an event, also where the index would never have led to the loop."""
 
     def verdict(stage: str, reason: str, compared: tuple[Comparison, ...] = ()) -> Verdict:
         return Verdict(listener.key, listener.version, stage, stage == "start", reason, compared)
@@ -186,44 +220,41 @@ def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
     return verdict("start", f"every filter passed{unknown}", compared)
 
 
-def _fields(event: Event) -> tuple[JsonValue, ...]:
-    get = event.properties.get
-    repository = get("repository")
-    if isinstance(repository, str):
-        repository = repository.lower()
-    return (event.name, repository, get("event_type"), get("channel"), get("action"))
-
-
-def _decided(nodes: list[_Node], action: JsonValue, event: Event) -> Matches:
-    """The last field, and what is tested below it."""
+def _decided(leaves: list[_Leaf], action: JsonValue, event: Event) -> Matches:
+    """Who is left at the leaves once actions and tests were looked at."""
     passed: list[Listener] = []
     missed: list[Listener] = []
-    for node in nodes:
-        for value in (None,) if action is None else (action, None):
-            for tests, listeners in node.get(value, _NO_LEAF).items():
-                for test in tests:
-                    if not test(event):
-                        if len(missed) < NEAR_MISSES:
-                            missed += listeners
-                        break
-                else:
-                    passed += listeners
-    if len(missed) < NEAR_MISSES:
-        _add_other_actions(nodes, action, missed)
+    other: list[list[Listener]] = []  # whom the action keeps out: near misses where there is room for more
+    for leaf in leaves:
+        for (actions, tests), listeners in leaf.items():
+            if actions is not None and action not in actions:
+                other.append(listeners)
+                continue
+            for test in tests:
+                if not test(event):
+                    missed += listeners[:NEAR_MISSES]
+                    break
+            else:
+                passed += listeners
+    for listeners in other:
+        if len(missed) >= NEAR_MISSES:
+            break
+        missed += listeners[:NEAR_MISSES]
     return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
 
 
-def _matched_by_coercion(root: _Node, fields: tuple[JsonValue, ...], event: Event) -> Matches:
-    """For an event with a field that is no string: it may equal any string, so all paths are followed there.
+def _matched_by_coercion(tables: tuple[_Table, ...], place: tuple[JsonValue, ...], event: Event) -> Matches:
+    """For an event with a field that is no string: it may equal any string, so all leaves are looked at there.
 
-    The whole filter decides then, as not everything on the path was compared.
+    The whole filter decides then, as not everything was compared on the way.
     """
-    nodes = [root]
-    for value in fields:
-        ways = (None, value) if isinstance(value, str) else (None,)
-        as_is = value is None or isinstance(value, str)
-        nodes = [node[way] for node in nodes for way in (ways if as_is else node) if way in node]
-    reached = {one.key: one for leaf in nodes for listeners in leaf.values() for one in listeners}
+    reached = {
+        listener.key: listener
+        for table in tables
+        for leaf in _leaves_by_coercion(table, place)
+        for listeners in leaf.values()
+        for listener in listeners
+    }
     passed: list[Listener] = []
     missed: list[Listener] = []
     for listener in reached.values():
@@ -231,62 +262,67 @@ def _matched_by_coercion(root: _Node, fields: tuple[JsonValue, ...], event: Even
     return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
 
 
-def _add_other_actions(nodes: list[_Node], action: JsonValue, missed: list[Listener]) -> None:
-    """Those whom only the action keeps from a leaf, until the near misses are complete."""
-    for listener in _wanting_other_actions(nodes, action):
-        # Whoever wants several actions stands below each of them.
-        if listener not in missed:
-            missed.append(listener)
-            if len(missed) >= NEAR_MISSES:
-                return
+def _leaves_by_coercion(table: _Table, place: tuple[JsonValue, ...]) -> list[_Leaf]:
+    fields, pick, leaves = table
+    wanted = [place[field] for field in fields]
+    if _AS_IS.issuperset(map(type, wanted)):
+        leaf = leaves.get(pick(place))
+        return [] if leaf is None else [leaf]
+    return [
+        leaf
+        for key, leaf in leaves.items()
+        for values in ((key,) if len(fields) == 1 else key,)  # as `pick` makes them
+        if all(type(one) not in _AS_IS or one == value for one, value in zip(wanted, values, strict=True))
+    ]
 
 
-def _wanting_other_actions(nodes: list[_Node], action: JsonValue) -> Iterator[Listener]:
-    for node in nodes:
-        for wanted, leaf in node.items():
-            if wanted is None or wanted == action:
-                continue
-            for listeners in leaf.values():
-                yield from (one for one in listeners if action not in one.filter.exact["action"])
+@lru_cache(maxsize=len(_PLACE) ** 2)
+def _picker(fields: tuple[int, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    return itemgetter(*fields) if fields else lambda _place: ()
 
 
-def _placed(wanted: Filter) -> tuple[tuple[_Path, ...], tuple[_Test, ...]]:
-    """The paths below which a filter stands, and what is left to test at their ends."""
+def _standing(wanted: Filter) -> _Standing:
+    """Where a filter stands, and what is left to test there."""
     names = wanted.event_names
-    levels: list[frozenset[str] | None] = [names, *(wanted.exact.get(key) for key in _PROPERTIES)]
-    paths = 1
+    levels: list[frozenset[str] | None] = [names, *(wanted.exact.get(key) for key in _PLACE)]
+    leaves = 1
     for number, values in enumerate(levels):
-        if values is not None and paths * len(values) <= _PATHS:
-            paths *= len(values)
+        if values is not None and leaves * len(values) <= _MOST_LEAVES:
+            leaves *= len(values)
         else:
             levels[number] = None
-    settled = dict(zip(_PROPERTIES, levels[1:], strict=True))
+    actions = wanted.exact.get("action")
+    settled = dict(zip(_PROPERTIES, (*levels[1:], actions), strict=True))
     tests: list[_Test] = [one.test for one in wanted.predicates if not _is_settled(one, settled)]
     if levels[0] != names:
         tests.insert(0, wanted.hears_event)
     if wanted.alternatives:
         tests.append(wanted.fits_an_alternative)
-    return tuple(product(*((None,) if values is None else sorted(values) for values in levels))), tuple(tests)
+    ways = [(None,) if values is None else sorted(values) for values in levels]
+    fields = tuple(number for number, values in enumerate(levels[1:]) if values is not None)
+    return _Standing(tuple(ways[0]), fields, tuple(product(*ways[1:])), _group(actions, tuple(tests)))
+
+
+@lru_cache(maxsize=1024)
+def _group(actions: _Actions, tests: tuple[_Test, ...]) -> _Group:
+    """The same object for the same group: most leaves have the same few."""
+    return actions, tests
 
 
 def _is_settled(condition: Condition, settled: Mapping[str, frozenset[str] | None]) -> bool:
-    """Whether reaching a leaf says already that the condition holds."""
+    """Whether reaching a leaf, and a group there, says already that the condition holds."""
     values = settled.get(condition.key)
     return condition.exact is not None and values is not None and values <= condition.exact
 
 
-def _prune(root: _Node, path: _Path, tests: tuple[_Test, ...], key: str) -> None:
-    """Take a listener away from the end of a path, and every node that is empty then."""
-    trail = [root]
-    for value in path:
-        trail.append(trail[-1][value])
-    left = [listener for listener in trail[-1][tests] if listener.key != key]
+def _take_away(table: _Table, place: tuple[str | None, ...], group: _Group, listener: Listener) -> None:
+    """Take a listener from a leaf, and with it whatever is empty then."""
+    key = table.pick(place)
+    leaf = table.leaves[key]
+    left = [one for one in leaf[group] if one is not listener]
     if left:
-        trail[-1][tests] = left
+        leaf[group] = left
         return
-    steps: list[Any] = [*path, tests]
-    while trail:
-        node = trail.pop()
-        del node[steps.pop()]
-        if node:
-            return
+    del leaf[group]
+    if not leaf:
+        del table.leaves[key]

@@ -7,7 +7,7 @@ and masks hold: what was held back on purpose was not missed.
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import Conflict, DefinitionError, LoopsError, RequestError
+from loops.errors import Conflict, DefinitionError, RequestError
 from loops.event import Delivery, Event, event_json
 from loops.filters import ProjectFilters
 from loops.packed import pack
@@ -27,13 +27,11 @@ from loops.store.deliveries import EventRow
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from triggers.definitions import listener_of
-from triggers.dispatch import unverified_reason
 from triggers.matcher import Listener, explain
-from triggers.people import joined
-from triggers.posthog.event import SOURCE as POSTHOG
-from triggers.source import Ignored, Source
-from triggers.starting import Begin, Start, Writes, event_of, start_run
-from triggers.verdict import Verdict
+from triggers.past import PastDelivery, find_past, past_events
+from triggers.source import Source
+from triggers.starting import Begin, Start, Writes, start_run
+from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.replay")
@@ -71,11 +69,13 @@ class Missed:
 class _Found:
     """What one read of the database gave."""
 
-    delivery: Delivery
-    settings: Mapping[str, Any]
-    stored: Mapping[str, tuple[bytes | None, Sequence[Any]]]
+    past: PastDelivery
     loops: list[WorkflowRow]
     project: ProjectFilters
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.past.delivery
 
 
 class Replays:
@@ -126,7 +126,7 @@ class Replays:
             except Conflict:
                 continue  # it means no event, or cannot be read: nothing of it was missed
             for loop, event, verdict in judged:
-                stored = found.stored.get(event.uuid, (None, ()))[1]
+                stored = found.past.stored.get(event.uuid, (None, ()))[1]
                 if verdict.passed and replays.verdict_of(stored, row.id) not in _HELD_BACK:
                     told = await self._start(found, loop, event, verdict, only_missed=True)
                     items += [told] if told.run is not None else []
@@ -134,24 +134,11 @@ class Replays:
 
     async def _judged(self, found: _Found) -> list[tuple[WorkflowRow, Event, Verdict]]:
         """The verdicts of every loop on every event."""
-        source = self._sources.get(found.delivery.source)
-        if source is None:
-            raise Conflict(f"this release has no source {found.delivery.source!r}")
-        # Bodies may be large and filters hold slow patterns: threads of their own keep them off the event loop.
-        events = await off_loop(lambda: _events(found, source))
-        if found.delivery.source == POSTHOG:
-            events = await self._of_people(found, events)
+        events = await past_events(found.past, self._sources, self._reader)
+        # Filters may hold slow patterns: a thread of their own keeps them off the event loop.
         return await off_loop(
             lambda: [(row, event, self._judge(found, row, event)) for event in events for row in found.loops]
         )
-
-    async def _of_people(self, found: _Found, events: list[Event]) -> list[Event]:
-        """With persons and groups as they are now, where the event was not stored with them."""
-        now, project = self._clock.now(), found.delivery.project_id
-        fresh = [event for event in events if found.stored.get(event.uuid, (None, ()))[0] is None]
-        known = await self._reader.read(lambda connection: joined(connection, project, fresh, found.settings, now))
-        by_uuid = {event.uuid: event for event in known}
-        return [by_uuid.get(event.uuid, event) for event in events]
 
     def _judge(self, found: _Found, row: WorkflowRow, event: Event) -> Verdict:
         def stopped(stage: str, reason: str) -> Verdict:
@@ -163,7 +150,7 @@ class Replays:
             return stopped("trigger", f"its definition cannot be used any more: {error.message}")
         if listener is None:
             return stopped("trigger", "its trigger is started by no delivery")
-        if listener.kind == WEBHOOK and found.settings.get("workflow") != row.id:
+        if listener.kind == WEBHOOK and found.past.settings.get("workflow") != row.id:
             return stopped("trigger", "its trigger is a webhook: it hears what is sent to its own address alone")
         verdict = explain(listener, found.delivery.project_id, event)
         if not verdict.passed:
@@ -253,27 +240,12 @@ class Replays:
 
 
 def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: str | None) -> _Found:
-    row = deliveries.find(connection, project_id, wanted)
-    if row["status"] == "accepted":
-        raise Conflict(f"delivery {row['id']} waits to be held against the loops", hint="wait a moment")
-    delivery = deliveries.load(connection, row["id"])
-    if delivery is None:
-        raise Conflict(
-            f"the body of delivery {row['id']} is gone: retention removed it",
-            hint="let the sender send it again; LOOPS_KEEP_DAYS says how long bodies are kept",
-        )
-    receiver = connections.get(connection, row["connection_id"])
+    past = find_past(connection, project_id, wanted)
     if workflow_id is None:
         loops = explaining.active(connection, project_id, MOST_LOOPS + 1)
     else:
         loops = [_enabled(workflows_store.get(connection, project_id, workflow_id))]
-    return _Found(
-        delivery,
-        {} if receiver is None else receiver.config,
-        replays.stored_events(connection, delivery.id),
-        loops,
-        project_filters(connection, project_id),
-    )
+    return _Found(past, loops, project_filters(connection, project_id))
 
 
 def _enabled(row: WorkflowRow) -> WorkflowRow:
@@ -303,19 +275,3 @@ def _ids(
         connection_id=None if own is None else own.id,
     )
     return row, ids
-
-
-def _events(found: _Found, source: Source) -> list[Event]:
-    """The delivery's events: as they were stored with their runs, else read again."""
-    try:
-        events = source.parse(found.delivery, None, found.settings)
-    except LoopsError as error:
-        raise Conflict(f"delivery {found.delivery.id} cannot be read: {error.message}") from error
-    if isinstance(events, Ignored):
-        raise Conflict(f"delivery {found.delivery.id} means no event: {events.reason}")
-    return [_as_stored(found, event) for event in events]
-
-
-def _as_stored(found: _Found, event: Event) -> Event:
-    body = found.stored.get(event.uuid, (None, ()))[0]
-    return event if body is None else dataclasses.replace(event_of(body), claim=event.claim)

@@ -1,5 +1,6 @@
 """What was decided about one workflow and one event, in values that can be stored and shown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loops.event import JsonValue
@@ -35,3 +36,11 @@ class Verdict:
             "reason": self.reason,
             "compared": [comparison.as_json() for comparison in self.compared],
         }
+
+
+def unverified_reason(writes: Sequence[str]) -> str:
+    """Why an event that anybody may have sent does not start a loop that may change something."""
+    return (
+        "nobody proved to have sent the event (it came unsigned, or with a public key), and the loop may write: "
+        f"{'; '.join(writes)}; allow_unverified in its trigger lets such events start it"
+    )

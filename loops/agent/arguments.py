@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 from loops.agent.tools.tool import ToolError
-from loops.agent.transcript import storable, storable_value
+from loops.storable import storable, storable_text
 
 _SHOWN = 120
 _OBJECT = "write the arguments as one JSON object"
@@ -25,7 +26,7 @@ def read_arguments(text: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ToolError("BAD_ARGUMENTS", f"the arguments are {_kind(value)}, not an object", _OBJECT)
     try:
-        return {storable(key): storable_value(item) for key, item in value.items()}
+        return {storable_text(key): storable(item) for key, item in value.items()}
     except RecursionError:
         raise ToolError("BAD_JSON", "the arguments are nested too deep", _OBJECT) from None
 
@@ -40,7 +41,7 @@ def _inner(value: str) -> object:
 
 def _parsed(text: str) -> object:
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_no_number, parse_float=_number)
     except RecursionError:
         raise ToolError("BAD_JSON", "the arguments are nested too deep", _OBJECT) from None
     except ValueError as error:
@@ -48,8 +49,13 @@ def _parsed(text: str) -> object:
         raise ToolError("BAD_JSON", f"the arguments are no JSON: {error}; they begin with {shown!r}", _OBJECT) from None
 
 
-def _no_number(name: str) -> object:
+def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_number(text)
 
 
 def _kind(value: object) -> str:

@@ -14,9 +14,10 @@ from loops.agent.guards import Limits
 from loops.agent.journal import Observer
 from loops.agent.tools.finalize import FINALIZE
 from loops.agent.tools.tool import CallContext, Tool, ToolError
-from loops.agent.transcript import NO_CODE, Call, CallResult, storable_value
+from loops.agent.transcript import NO_CODE, Call, CallResult
 from loops.errors import LoopsError, RunFenced
 from loops.event import JsonValue
+from loops.storable import storable
 
 log = logging.getLogger(__name__)
 
@@ -166,4 +167,4 @@ def _failure_text(code: str, message: str, hint: str) -> str:
 
 
 def _dumped(value: JsonValue) -> str:
-    return json.dumps(storable_value(value), ensure_ascii=False, allow_nan=False)
+    return json.dumps(storable(value), ensure_ascii=False, allow_nan=False)

@@ -4,7 +4,6 @@ A transcript is the whole state of an agent: every guard is judged from it, the 
 agent that was killed goes on from the one that was journalled.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from loops.event import JsonValue
+from loops.storable import storable, storable_text
 
 Finish = Literal["stop", "tool_calls", "length", "filtered", "error", "expired", "cancelled"]
 """Why a reply ended. `expired` and `cancelled` are ours: the clock ran out or somebody cancelled while it came."""
@@ -22,25 +22,6 @@ Guard = Literal["timeout", "max_rounds", "no_tool", "stuck", "budget"]
 NO_CODE = ""
 MOST_TOKENS = 1_000_000_000
 """Of one answer; more is a fault of whoever counted."""
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def storable(text: str) -> str:
-    """The text with NUL and lone surrogates, which no database takes, replaced by U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
-
-
-def storable_value(value: JsonValue) -> JsonValue:
-    """The value with every text in it, keys too, made storable."""
-    match value:
-        case str():
-            return storable(value)
-        case list():
-            return [storable_value(item) for item in value]
-        case dict():
-            return {storable(key): storable_value(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,15 +289,15 @@ def cleaned(reply: Reply, taken: Sequence[str], number: int) -> Reply:
     used = set(taken)
     calls = []
     for index, call in enumerate(reply.calls):
-        unique, again = storable(call.id), 0
+        unique, again = storable_text(call.id), 0
         while not unique or unique in used:
             unique, again = f"call_{number}_{index}" + (f"_{again}" if again else ""), again + 1
         used.add(unique)
-        calls.append(Call(unique, storable(call.name), storable(call.arguments)))
+        calls.append(Call(unique, storable_text(call.name), storable_text(call.arguments)))
     return replace(
         reply,
-        text=storable(reply.text),
-        thought=storable(reply.thought),
+        text=storable_text(reply.text),
+        thought=storable_text(reply.thought),
         calls=tuple(calls),
         usage=_counted(reply.usage),
         native=_native(reply.native),
@@ -333,6 +314,6 @@ def _counted(usage: Usage) -> Usage:
 def _native(value: JsonValue) -> JsonValue:
     """The provider's own form with storable text; None where it is nested deeper than can be stored."""
     try:
-        return storable_value(value)
+        return storable(value)
     except RecursionError:
         return None

@@ -149,18 +149,19 @@ class GitHubClient:
         seconds: float = SECONDS,
     ) -> Answer:
         """What GitHub answers, with success. By token, or as the app itself; about a `repository` as the app's
-        installation on it."""
+        installation on it, or as the `installation` that is named."""
 
         def work() -> Answer:
-            way = self._way(repository, installation) if repository is not None else self._own_way()
+            of_app = repository is None and installation is None
+            way = self._own_way() if of_app else self._way(repository or "", installation)
             return _checked(f"{verb} {_bare(path)}", self._followed(way, verb, path))
 
         return await self._within(work, seconds)
 
-    def remaining(self) -> int | None:
-        """The calls that were left to the token or the app itself when it last asked; None where nothing is known, or
-        the limit has begun anew since."""
-        way = self._ways.get(None)
+    def remaining(self, installation: int | None = None) -> int | None:
+        """The calls that were left to the token, the app itself or an installation when it last asked; None where
+        nothing is known, or the limit has begun anew since."""
+        way = self._ways.get(installation)
         return None if way is None else _left(way)
 
     def close(self) -> None:
@@ -184,10 +185,10 @@ class GitHubClient:
         way = self._way(repository, installation)
         left = _left(way)
         if left is not None and left < LEAST_REMAINING:
-            raise _spared(left)
+            raise spared(left)
         answer = _checked("GET permission", self._followed(way, "GET", path))
         if answer.remaining is not None and answer.remaining < LEAST_REMAINING:
-            raise _spared(answer.remaining)
+            raise spared(answer.remaining)
         return answer
 
     def _followed(self, way: _Way, verb: str, path: str, body: Mapping[str, JsonValue] | None = None) -> Answer:
@@ -333,7 +334,8 @@ def _left(way: _Way) -> int | None:
     return way.limit[0]
 
 
-def _spared(left: int) -> ExternalError:
+def spared(left: int) -> ExternalError:
+    """What is told where the last calls are kept for runs."""
     told = f"only {left} calls are left of the rate limit, and the last {LEAST_REMAINING} are for runs"
     return ExternalError("GitHub", told, status=429, hint="wait until it begins anew, within the hour")
 

@@ -51,21 +51,32 @@ class Answer:
     @property
     def next_cursor(self) -> str | None:
         """The cursor of the next page, where the list goes on."""
+        found = parse_qs(urlsplit(self._next).query).get("cursor")
+        return found[0] if found else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the list has a page after this one."""
+        return bool(self._next)
+
+    @property
+    def _next(self) -> str:
+        """The address of the next page; empty where there is none."""
         for part in self.headers.get("link", "").split(","):
             address, _, relation = part.partition(";")
             if 'rel="next"' in relation:
-                found = parse_qs(urlsplit(address.strip().strip("<>")).query).get("cursor")
-                return found[0] if found else None
-        return None
+                return address.strip().strip("<>")
+        return ""
 
     def text(self, key: str) -> str:
         """A text of the body; empty where there is none."""
         found = self.body.get(key) if isinstance(self.body, dict) else None
         return found if isinstance(found, str) else ""
 
-    def items(self) -> list[dict[str, JsonValue]]:
-        """The objects of a list; empty where the body is none."""
-        return [one for one in self.body if isinstance(one, dict)] if isinstance(self.body, list) else []
+    def items(self, key: str = "") -> list[dict[str, JsonValue]]:
+        """The objects of a list, which is the body or stands in it at `key`; empty where there is none."""
+        found = self.body.get(key) if isinstance(self.body, dict) else self.body
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def read_answer(status: int, headers: Mapping[str, str], text: str) -> Answer:

@@ -7,7 +7,8 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -95,6 +96,19 @@ class Mask:
 def mask(text: str, secrets: Iterable[str]) -> str:
     """`text` with every form of the secrets replaced; for many texts and the same secrets keep a Mask."""
     return Mask(secrets)(text)
+
+
+def masked_json(value: Any, mask: Callable[[str], str]) -> Any:  # noqa: ANN401 - any JSON value
+    """The value with `mask` over every text in it, keys too; tuples become lists."""
+    match value:
+        case str():
+            return mask(value)
+        case Mapping():
+            return {mask(key): masked_json(item, mask) for key, item in value.items()}
+        case list() | tuple():
+            return [masked_json(item, mask) for item in value]
+        case _:
+            return value
 
 
 def _forms(secret: str) -> set[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from loops.definition.effects import written_by
-from loops.definition.findings import Findings, join
+from loops.definition.findings import MASKS_NOBODY, Findings, join
 from loops.definition.inputs import FUNCTIONS, SOURCES
 from loops.definition.inputs.base import MASK_ROOTS
 from loops.definition.inputs.compile import Compiled, compile_inputs
@@ -186,5 +186,6 @@ def compile_mask(masking: Masking | None, config: Trigger | None, findings: Find
             path,
             f"reads the person, and a trigger of type {config.type} has none: nothing is masked",
             "use what its events have, such as {event.properties.repository}",
+            MASKS_NOBODY,
         )
     return template

@@ -40,8 +40,9 @@ def _slack_effect(inputs: Mapping[str, Input]) -> str | None:
 
 def _email_effect(inputs: Mapping[str, Input]) -> str | None:
     mail = _literal(inputs, "email")
-    to = mail.get("to") if isinstance(mail, Mapping) else None
-    return "the event may choose its recipient" if "{" in json.dumps(to).strip("{}") else None
+    to = [mail.get(name) for name in ("to", "cc", "bcc")] if isinstance(mail, Mapping) else []
+    chosen = any("{" in json.dumps(one).strip("{}") for one in to)
+    return "the event may choose its recipient" if chosen else None
 
 
 _TEMPLATES: Mapping[str, _Effect] = MappingProxyType(

@@ -11,6 +11,10 @@ from loops.errors import Fault
 MOST_KEPT = 100
 MOST_SUGGESTED = 20
 
+EVENT_TEXT = "event-text-in-prompt"
+MASKS_NOBODY = "mask-without-person"
+"""The codes of what lint knows and is found while a workflow is read."""
+
 _SHORTEST_BEGINNING = 2
 _LONGEST_COMPARED = 60
 # How many more names of a document are compared with those that are known; None where nobody counts.
@@ -128,8 +132,8 @@ class Findings:
     def warnings(self) -> list[Fault]:
         return self.kept_warnings.told()
 
-    def refuse(self, path: str, message: str, hint: str = "") -> None:
-        self.take([Fault(path, message, hint)])
+    def refuse(self, path: str, message: str, hint: str = "", code: str = "") -> None:
+        self.take([Fault(path, message, hint, code)])
 
     def take(self, faults: Iterable[Fault]) -> None:
         """Refuse for what another check has found."""
@@ -138,8 +142,8 @@ class Findings:
                 self._remember(fault.path)
                 self.kept_faults.add(fault)
 
-    def warn(self, path: str, message: str, hint: str = "") -> None:
-        self.kept_warnings.add(Fault(path, message, hint))
+    def warn(self, path: str, message: str, hint: str = "", code: str = "") -> None:
+        self.kept_warnings.add(Fault(path, message, hint, code))
 
     def absorb(self, later: "Findings") -> None:
         """Take over what a later pass found."""

@@ -28,6 +28,8 @@ SERVER_KEYS = frozenset(
         "draft_encrypted_inputs",
         "action_redirects",
         "user_access_level",
+        "shape",
+        "changed",
         "email_sending_paused_at",
         "email_sending_paused_reason",
         "email_sending_paused_by",

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from loops.definition.findings import Findings, nearest, shown
+from loops.definition.findings import EVENT_TEXT, Findings, nearest, shown
 from loops.expressions import Template
 
 INSTRUCTION_ROOTS = frozenset({"variables"})
@@ -55,7 +55,10 @@ def inspect_instruction(template: Template, path: str, findings: Findings) -> No
         if found := _PROPERTY.fullmatch(first):
             hint = f"write instead: read the {found[1]} property of the triggering event"
         findings.refuse(
-            path, f"{{{shown(first)}}} is refused: event text in a prompt is an instruction to whoever reads it", hint
+            path,
+            f"{{{shown(first)}}} is refused: event text in a prompt is an instruction to whoever reads it",
+            hint,
+            EVENT_TEXT,
         )
 
 

@@ -99,7 +99,7 @@ def _no_trouble(_actual: JsonValue) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Predicate:
     """One property filter, compiled. Filters that say the same may share one, so identity serves for equality.
 

@@ -5,6 +5,7 @@ of `events` and `actions`, each by its name and its own `properties`. Everything
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from loops.errors import FilterError
@@ -96,7 +97,7 @@ def _assembled(asked: list[Condition], wanted: list[Alternative]) -> Filter:
     if any_name and not apart and len(asked) == 1 and isinstance(asked[0], Judgement):
         asked = [asked[0].alone()]
     return Filter(
-        event_names=None if any_name else names,
+        event_names=None if any_name else _shared(names),
         predicates=tuple(asked),
         exact=_exact(asked),
         alternatives=tuple(wanted) if apart else (),
@@ -108,6 +109,12 @@ def _exact(asked: list[Condition]) -> Mapping[str, frozenset[str]]:
     for condition in asked:
         if condition.exact is not None:
             # Two filters that exclude each other keep the first here: that the event fails the second is told then.
-            narrowed = found.get(condition.key, condition.exact) & condition.exact
-            found[condition.key] = narrowed or found[condition.key]
+            before = found.get(condition.key)
+            found[condition.key] = condition.exact if before is None else (before & condition.exact) or before
     return MappingProxyType(found)
+
+
+@lru_cache(maxsize=1024)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """The same object for the same names: nearly all workflows name the same few events."""
+    return names

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import MappingProxyType
+from weakref import WeakValueDictionary
 
 from loops.event import Event, JsonValue
 from loops.expressions.coercion import to_text
@@ -203,12 +204,20 @@ PROPERTY_TYPES: Mapping[str, PropertyType] = MappingProxyType(
 )
 
 
+# Of predicates that some filter holds; and what was asked for of late is kept whether or not anybody does.
+_living: WeakValueDictionary[tuple[str, Asked, ProjectFilters], Predicate] = WeakValueDictionary()
+
+
 # Workflows ask the same of their events again and again (`actor_access` is "write"): one predicate serves them all,
 # which saves memory, and an index runs it once for all of them.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def predicate(kind: str, asked: Asked, project: ProjectFilters) -> Predicate:
     """The predicate of one property filter. `project` counts for operators that read it; give all others NO_PROJECT.
 
     Raises FilterError for a selector that is none.
     """
-    return PROPERTY_TYPES[kind].predicate(asked, project)
+    key = (kind, asked, project)
+    found = _living.get(key)
+    if found is None:
+        found = _living[key] = PROPERTY_TYPES[kind].predicate(asked, project)
+    return found

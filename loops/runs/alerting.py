@@ -97,15 +97,22 @@ class Alerting:
 
     def tell_due(self, connection: "sa.Connection") -> int:
         """Tell what has waited for its hour; of how many loops."""
-        now = self._clock.now()
-        found = store.due(connection, now)
+        found = store.due(connection, self._clock.now())
         for project_id, workflow_id in found:
-            after, notice = hour_over(store.held(connection, project_id, workflow_id), now)
-            store.put(connection, workflow_id, after)
-            if notice is not None:
-                end = RunEnd(project_id, workflow_id, notice.run_id, "failed", notice.reason)
-                self._tell(connection, end, self._target(connection, end), notice)
+            try:
+                with connection.begin_nested():
+                    self._hour_over(connection, project_id, workflow_id)
+            except Exception:
+                log.exception("what waited to be told could not be", extra={"workflow_id": workflow_id})
+                store.put_off(connection, workflow_id)
         return len(found)
+
+    def _hour_over(self, connection: "sa.Connection", project_id: str, workflow_id: str) -> None:
+        after, notice = hour_over(store.held(connection, project_id, workflow_id), self._clock.now())
+        store.put(connection, workflow_id, after)
+        if notice is not None:
+            end = RunEnd(project_id, workflow_id, notice.run_id, "failed", notice.reason)
+            self._tell(connection, end, self._target(connection, end), notice)
 
 
 async def tell_what_is_due(alerting: Alerting, writer: Writer, reader: Reader, clock: Clock) -> int:

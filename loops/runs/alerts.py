@@ -4,7 +4,7 @@
     a run completed  a failure that was told is followed by one notice that the loop works again
     an hour is over  failures that nobody was told of are, while the loop still fails
 
-So a loop makes two messages an hour at most, however often it fails, and however often it changes its mind.
+So alerts of a loop are an hour apart, each is followed by one recovery at most, however often it changes its mind.
 """
 
 from dataclasses import dataclass, replace

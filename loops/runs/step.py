@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from loops.event import JsonValue
-from loops.runs.state import Outcome, Wait
+from loops.runs.state import Ended, Failed, Outcome, Succeeded, Wait
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -52,6 +52,25 @@ class Transacted:
 StepOutcome: TypeAlias = Outcome | Transacted
 
 
+@dataclass(frozen=True, slots=True)
+class Mocked:
+    """What a step comes to in a test run. `calls` are what it would have asked for outside, each as JSON with its
+    `kind`."""
+
+    came: Succeeded | Failed | Ended
+    calls: tuple[Mapping[str, JsonValue], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A step in a test run that has to look into the database, on a connection which cannot write."""
+
+    decide: "Callable[[Connection], Mocked]"
+
+
+MockedOutcome: TypeAlias = Mocked | Looked
+
+
 class Step(Protocol):
     """How an action type acts. A step that never parks has no use for `resume` and inherits NeverParks."""
 
@@ -62,6 +81,18 @@ class Step(Protocol):
         """Go on after a wait: `wake` is what woke the run, None when the deadline did."""
 
 
+class MockedStep(Protocol):
+    """How an action type takes part in a test run."""
+
+    async def mock(self, context: StepContext) -> MockedOutcome:
+        """What the step would come to, with everything outside mocked: nothing is stored, sent or asked. The same for
+        the same context."""
+
+
+class WholeStep(Step, MockedStep, Protocol):
+    """What every action type has."""
+
+
 class FunctionTemplate(Protocol):
     """How a function template acts: it is handed the step and its rendered inputs."""
 
@@ -70,6 +101,9 @@ class FunctionTemplate(Protocol):
 
     async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None, /) -> StepOutcome:
         """See Step.resume."""
+
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> MockedOutcome:
+        """See MockedStep.mock."""
 
 
 class NeverParks:

@@ -1,19 +1,16 @@
 """What happened in a step, bounded so that no step can fill the database, and made of what every database stores."""
 
 import json
-import re
 from dataclasses import replace
 
 from loops.event import JsonValue
 from loops.ports import Clock
 from loops.runs.state import Ended, Failed, Outcome, Parked, Succeeded
+from loops.storable import storable, storable_text
 
 MOST_RESULT_BYTES = 256_000
 _MOST_LINES = 200
 _MOST_LINE = 16_000
-# SQLite takes no lone surrogate, Postgres no NUL either, and JSON has no number that is not finite.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_SUSPECT = re.compile("\\\\u0000|[\ud800-\udfff]")
 
 
 class StepLog:
@@ -37,34 +34,6 @@ def bounded(result: JsonValue) -> JsonValue:
     text = json.dumps(result, ensure_ascii=False)
     size = len(text.encode())
     return result if size <= MOST_RESULT_BYTES else {"truncated": True, "size": size, "start": text[:1000]}
-
-
-def storable_text(text: str) -> str:
-    """The text with NUL and lone surrogates replaced by U+FFFD."""
-    return _UNSTORABLE.sub("\ufffd", text)
-
-
-def storable(value: JsonValue) -> JsonValue:
-    """The value as JSON that every database stores: such text replaced, numbers that are not finite made None."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError):
-        return _replaced(value)
-    return _replaced(value) if _SUSPECT.search(text) else value
-
-
-def _replaced(value: object) -> JsonValue:
-    match value:
-        case None | bool() | int():
-            return value
-        case float():
-            return value if abs(value) < float("inf") else None
-        case dict():
-            return {storable_text(str(key)): _replaced(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_replaced(item) for item in value]
-        case _:
-            return storable_text(str(value))
 
 
 def storable_outcome(came: Outcome) -> Outcome:

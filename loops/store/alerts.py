@@ -74,6 +74,11 @@ def put(connection: sa.Connection, workflow_id: str, changed: Failures) -> None:
     connection.execute(alerts.update().where(alerts.c.workflow_id == workflow_id).values(**values))
 
 
+def put_off(connection: sa.Connection, workflow_id: str) -> None:
+    """What waits to be told waits for the next failure."""
+    connection.execute(alerts.update().where(alerts.c.workflow_id == workflow_id).values(due_at=None))
+
+
 def due(connection: sa.Connection, now: datetime) -> list[tuple[str, str]]:
     """The project and id of each workflow with failures that are to be told now; held, and passed over where another
     process holds them."""

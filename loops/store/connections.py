@@ -43,6 +43,8 @@ class TokenRow:
 
 _CONNECTION = [connections.c[name] for name in ConnectionRow.__dataclass_fields__]
 _TOKEN = [tokens.c[name] for name in TokenRow.__dataclass_fields__]
+# Read for every batch of deliveries.
+_BY_ID = sa.select(*_CONNECTION).where(connections.c.id == sa.bindparam("connection"))
 
 
 def epoch(connection: sa.Connection) -> int:
@@ -124,7 +126,7 @@ def get(connection: sa.Connection, connection_id: int) -> ConnectionRow | None:
     """The connection with this id, in whatever project."""
     if connection_id > _LAST_ID:  # a workflow may name any number, and Postgres fails on one that no column holds
         return None
-    row = connection.execute(sa.select(*_CONNECTION).where(connections.c.id == connection_id)).first()
+    row = connection.execute(_BY_ID, {"connection": connection_id}).first()
     return None if row is None else ConnectionRow(*row)
 
 

@@ -31,6 +31,21 @@ class Due:
     verified: bool
     attempts: int
 
+    def delivery(self, headers: Mapping[str, str], body: bytes) -> Delivery:
+        """The delivery with its headers and raw body."""
+        return Delivery(
+            id=self.id,
+            project_id=self.project_id,
+            connection_id=self.connection_id,
+            source=self.source,
+            key=self.key,
+            name=self.name,
+            received_at=self.received_at,
+            headers=headers,
+            body=body,
+            verified=self.verified,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -84,29 +99,47 @@ _ACCEPTED: sa.ColumnClause[str] = sa.literal_column("'accepted'")
 _again = deliveries.alias("again")
 
 
-def due(connection: sa.Connection, now: datetime, limit: int) -> list[Due]:
-    """Accepted deliveries to dispatch now, oldest first; on Postgres nobody else gets them meanwhile.
+# Built once, as the others here that run for every batch or delivery: building costs more than SQLite takes to answer.
+_NOW = sa.bindparam("now", type_=deliveries.c.next_attempt_at.type)
+_DUE_NOW = (
+    sa.select(*_DUE)
+    .where(deliveries.c.status == _ACCEPTED)
+    .where(sa.or_(deliveries.c.next_attempt_at.is_(None), deliveries.c.next_attempt_at <= _NOW))
+    .where(
+        ~sa.exists().where(
+            _again.c.status == _ACCEPTED,
+            _again.c.next_attempt_at.is_not(None),
+            _again.c.next_attempt_at > _NOW,
+            _again.c.subject == deliveries.c.subject,
+            _again.c.id < deliveries.c.id,
+        )
+    )
+    .order_by(deliveries.c.id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+    .with_for_update(skip_locked=True, of=deliveries)
+)
+_SETTLE = (
+    deliveries.update()
+    .where(deliveries.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(
+        status=sa.bindparam("settled_as"), reason=sa.bindparam("told"), runs=sa.bindparam("started"),
+        next_attempt_at=None,
+    )
+)  # fmt: skip
+_OWNER = sa.select(claims.c.delivery_id).where(
+    claims.c.workflow_id == sa.bindparam("workflow"), claims.c.claim == sa.bindparam("meaning")
+)
+
+
+def due(connection: sa.Connection, now: datetime, limit: int) -> tuple[list[Due], bool]:
+    """Accepted deliveries to dispatch now, oldest first, and whether there may be more; on Postgres nobody else gets
+    them meanwhile.
 
     A delivery stays behind an earlier one of its subject that has failed and is to be tried again.
     """
-    behind = sa.exists().where(
-        _again.c.status == _ACCEPTED,
-        _again.c.next_attempt_at.is_not(None),
-        _again.c.next_attempt_at > now,
-        _again.c.subject == deliveries.c.subject,
-        _again.c.id < deliveries.c.id,
-    )
-    rows = connection.execute(
-        sa.select(*_DUE)
-        .where(deliveries.c.status == _ACCEPTED)
-        .where(sa.or_(deliveries.c.next_attempt_at.is_(None), deliveries.c.next_attempt_at <= now))
-        .where(~behind)
-        .order_by(deliveries.c.id)
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=deliveries)
-    )
-    taken = [Due(*row) for row in rows]
-    return _in_order(connection, taken) if connection.dialect.name == "postgresql" else taken
+    found = [Due(*row) for row in connection.execute(_DUE_NOW, {"now": now, "most": limit})]
+    taken = _in_order(connection, found) if connection.dialect.name == "postgresql" else found
+    return taken, len(found) == limit or len(taken) < len(found)
 
 
 def _in_order(connection: sa.Connection, taken: list[Due]) -> list[Due]:
@@ -155,11 +188,7 @@ def settle(connection: sa.Connection, settled: Sequence[Settled]) -> None:
     for one in settled:
         alike.setdefault((one.status, one.reason, one.runs), []).append(one.id)
     for (status, reason, count), ids in alike.items():
-        connection.execute(
-            deliveries.update()
-            .where(deliveries.c.id.in_(ids))
-            .values(status=status, reason=reason, runs=count, next_attempt_at=None)
-        )
+        connection.execute(_SETTLE, {"ids": ids, "settled_as": status, "told": reason, "started": count})
 
 
 def put_off(connection: sa.Connection, delivery_id: str, attempts: int, until: datetime, reason: str) -> None:
@@ -244,8 +273,7 @@ def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id
     row = {"workflow_id": workflow_id, "claim": meaning, "delivery_id": delivery_id, "created_at": now}
     if connection.execute(insert_once(connection, claims), row).rowcount:
         return None
-    here = (claims.c.workflow_id == workflow_id, claims.c.claim == meaning)
-    owner: str = connection.execute(sa.select(claims.c.delivery_id).where(*here)).scalar_one()
+    owner: str = connection.execute(_OWNER, {"workflow": workflow_id, "meaning": meaning}).scalar_one()
     return None if owner == delivery_id else owner
 
 

@@ -25,12 +25,14 @@ class SeenName:
     name: str
 
 
+# Read for every batch of deliveries: building a statement costs more than SQLite takes to answer it.
+_EPOCH = sa.select(epochs.c.value).where(epochs.c.name == sa.bindparam("epoch"))
 _SEEN = [repository_names.c[name] for name in SeenName.__dataclass_fields__]
 
 
 def epoch_of(connection: sa.Connection, name: str) -> int:
     """How often something changed; 0 where it never did."""
-    return connection.execute(sa.select(epochs.c.value).where(epochs.c.name == name)).scalar() or 0
+    return connection.execute(_EPOCH, {"epoch": name}).scalar() or 0
 
 
 def bump(connection: sa.Connection, name: str) -> int:

@@ -17,5 +17,5 @@ def new_id() -> str:
     global _last
     now = (time.time_ns() // 1_000_000 << _CHANCE_BITS) + _chance
     with _lock:
-        _last = fresh = max(now, _last + 1)
+        _last = fresh = now if now > _last else _last + 1
     return f"{fresh:024x}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from loops.errors import StoreBusy
 from loops.ports import DeliveryRow, Receipt
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -34,15 +34,6 @@ class Waiting:
     fn: "Callable[[Connection], Any] | None" = None
     result: Any = None
     error: BaseException | None = None
-
-    def answer(self) -> None:
-        """Tell the caller, on its event loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,8 @@ class Lane:
         return result
 
     def _waiting(self) -> Waiting:
-        self.check_open()
+        if self._closed:
+            self.check_open()
         loop = asyncio.get_running_loop()
         if not self._busy and not self._scheduled:
             # At the end of this turn of the loop, so that what else it brings comes along.
@@ -125,7 +117,12 @@ class Lane:
         self._busy = False
         self._hand_over(group.loop)
         for one in (*group.rows, *group.closures):
-            one.answer()
+            if one.future.done():  # its caller was cancelled
+                continue
+            if one.error is None:
+                one.future.set_result(one.result)
+            else:
+                one.future.set_exception(one.error)
         if self._drained is not None and not self._busy and not self._drained.done():
             self._drained.set_result(None)
 
@@ -142,7 +139,7 @@ class Lane:
                 self._drained = asyncio.get_running_loop().create_future()
                 await self._drained
             self._queue.put(None)
-        await off_loop(self._thread.join)
+        await on_own_thread(self._thread.join)
 
     def _work(self) -> None:
         while (group := self._queue.get()) is not None:

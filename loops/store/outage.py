@@ -23,6 +23,12 @@ def is_outage(error: BaseException) -> bool:
     return type(cause) in {sqlite3.DatabaseError, sqlite3.InternalError, sqlite3.InterfaceError}
 
 
+def is_deadlock(error: BaseException) -> bool:
+    """Whether Postgres gave up a statement since two transactions waited for each other."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(cause, "sqlstate", None) == "40P01"
+
+
 def is_locked(error: BaseException) -> bool:
     """Whether somebody else has SQLite's write lock."""
     cause = error.orig if isinstance(error, DBAPIError) else error

@@ -19,28 +19,27 @@ SEEN_AGAIN = timedelta(days=1)
 _AT_ONCE = 400
 
 
-def read_persons(
-    connection: sa.Connection, project_id: str, ids: Collection[str], *, held: Collection[str] = (), now: datetime
-) -> dict[str, Properties]:
-    """The properties of the persons that are known, by distinct id.
+def hold_persons(connection: sa.Connection, project_id: str, ids: Collection[str], now: datetime) -> None:
+    """Hold these persons, known or not: until the transaction ends nobody else changes them."""
+    _hold(connection, persons, project_id, {(one,) for one in ids}, now)
 
-    `held` are those that the transaction will change: until it ends nobody else does.
-    """
-    found = _read(connection, persons, project_id, {(one,) for one in ids}, {(one,) for one in held}, now)
+
+def hold_groups(connection: sa.Connection, project_id: str, keys: Collection[tuple[str, str]], now: datetime) -> None:
+    """Hold these groups, likewise."""
+    _hold(connection, groups, project_id, {(one[0], one[1]) for one in keys}, now)
+
+
+def read_persons(connection: sa.Connection, project_id: str, ids: Collection[str]) -> dict[str, Properties]:
+    """The properties of the persons that are known, by distinct id."""
+    found = _read(connection, persons, project_id, {(one,) for one in ids})
     return {key[0]: properties for key, properties in found.items()}
 
 
 def read_groups(
-    connection: sa.Connection,
-    project_id: str,
-    keys: Collection[tuple[str, str]],
-    *,
-    held: Collection[tuple[str, str]] = (),
-    now: datetime,
+    connection: sa.Connection, project_id: str, keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], Properties]:
-    """The properties of the groups that are known, by type and key; `held` as for persons."""
-    wanted: set[Key] = {(one[0], one[1]) for one in keys}
-    found = _read(connection, groups, project_id, wanted, {(one[0], one[1]) for one in held}, now)
+    """The properties of the groups that are known, by type and key."""
+    found = _read(connection, groups, project_id, {(one[0], one[1]) for one in keys})
     return {(key[0], key[1]): properties for key, properties in found.items()}
 
 
@@ -68,20 +67,25 @@ def touch(
     _touch(connection, groups, project_id, {(one[0], one[1]) for one in keys}, now)
 
 
-def _read(
-    connection: sa.Connection, table: sa.Table, project_id: str, keys: set[Key], held: set[Key], now: datetime
-) -> dict[Key, Properties]:
-    if held and connection.dialect.name == "postgresql":
-        # Who is not known yet has no row that could be held; on SQLite nobody else writes meanwhile.
-        empty = [_row(table, project_id, key, {}, now) for key in sorted(held)]
-        connection.execute(insert_once(connection, table), empty)
+def _hold(connection: sa.Connection, table: sa.Table, project_id: str, keys: set[Key], now: datetime) -> None:
+    if not keys or connection.dialect.name != "postgresql":
+        return  # on SQLite nobody else writes meanwhile
+    # Who is not known yet has no row that could be held.
+    connection.execute(insert_once(connection, table), [_row(table, project_id, key, {}, now) for key in sorted(keys)])
+    # In the order of Python's sort, from part to part and within each: by another collation two could meet crosswise.
+    ordered = [column.collate("C") for column in _key_columns(table)]
+    for part in _parts(keys):
+        query = sa.select(sa.literal(1)).where(_among(table, project_id, part)).order_by(*ordered)
+        connection.execute(query.with_for_update(of=table)).all()
+
+
+def _read(connection: sa.Connection, table: sa.Table, project_id: str, keys: set[Key]) -> dict[Key, Properties]:
     columns = _key_columns(table)
     found: dict[Key, Properties] = {}
-    for some, lock in ((keys - held, False), (held, True)):
-        for part in _parts(some):
-            query = sa.select(*columns, table.c.properties).where(_among(table, project_id, part)).order_by(*columns)
-            for row in connection.execute(query.with_for_update() if lock else query):
-                found[tuple(row[:-1])] = row[-1]
+    for part in _parts(keys):
+        query = sa.select(*columns, table.c.properties).where(_among(table, project_id, part))
+        for row in connection.execute(query):
+            found[tuple(row[:-1])] = row[-1]
     return found
 
 
@@ -94,9 +98,12 @@ def _write(
 
 
 def _touch(connection: sa.Connection, table: sa.Table, project_id: str, keys: set[Key], now: datetime) -> None:
+    columns = [table.c.project_id, *_key_columns(table)]
     for part in _parts(keys):
-        long_ago = table.c.seen_at < now - SEEN_AGAIN
-        connection.execute(table.update().where(_among(table, project_id, part), long_ago).values(seen_at=now))
+        due = sa.select(*columns).where(_among(table, project_id, part), table.c.seen_at < now - SEEN_AGAIN)
+        # Whom another transaction holds is seen by it, and need not be waited for.
+        free = due.with_for_update(skip_locked=True)
+        connection.execute(table.update().where(sa.tuple_(*columns).in_(free)).values(seen_at=now))
 
 
 def _row(table: sa.Table, project_id: str, key: Key, properties: Properties, now: datetime) -> dict[str, Any]:
@@ -116,6 +123,6 @@ def _among(table: sa.Table, project_id: str, keys: list[Key]) -> "sa.ColumnEleme
 
 
 def _parts(keys: Iterable[Key]) -> list[list[Key]]:
-    """In order, so that two transactions take the rows that both hold in the same one; few enough for a statement."""
+    """In order, and few enough for a statement."""
     ordered = sorted(keys)
     return [ordered[start : start + _AT_ONCE] for start in range(0, len(ordered), _AT_ONCE)]

@@ -13,7 +13,7 @@ from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_outage, unstorable
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class PostgresWriter:
     async def aclose(self) -> None:
         """Finish what waits and close the connections."""
         await self._lane.aclose()
-        await off_loop(self._threads.shutdown)
+        await on_own_thread(self._threads.shutdown)
         self._engine.dispose()
 
     def _close(self) -> None:
@@ -160,5 +160,5 @@ class PostgresReader:
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""
-        await off_loop(self._threads.shutdown)
+        await on_own_thread(self._threads.shutdown)
         self._engine.dispose()

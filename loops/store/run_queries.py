@@ -87,6 +87,21 @@ def counts(connection: sa.Connection) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def by_status(
+    connection: sa.Connection, project_id: str, period: tuple[datetime, datetime], workflow_id: str | None = None
+) -> dict[str, dict[str, int]]:
+    """How many runs of each workflow began in a period, its end left out, by their status now."""
+    query = sa.select(runs.c.workflow_id, runs.c.status, sa.func.count()).where(
+        runs.c.project_id == project_id, runs.c.created_at >= period[0], runs.c.created_at < period[1]
+    )
+    if workflow_id is not None:
+        query = query.where(runs.c.workflow_id == workflow_id)
+    counted: dict[str, dict[str, int]] = {}
+    for one, status, count in connection.execute(query.group_by(runs.c.workflow_id, runs.c.status)):
+        counted.setdefault(one, {})[status] = count
+    return counted
+
+
 @dataclass(frozen=True, slots=True)
 class UnderWay:
     """The open runs of a workflow: how many, by status, and the ids of the first of them."""

@@ -23,7 +23,7 @@ from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.checkpoint import Checkpointer
 from loops.store.lane import Lane, Waiting
 from loops.store.outage import busy, is_locked, is_outage, unstorable
-from loops.threads import off_loop
+from loops.threads import on_own_thread
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class SqliteWriter:
     async def aclose(self) -> None:
         """Finish what waits and close the connection."""
         await self._lane.aclose()
-        await off_loop(self._checkpointer.close)
+        await on_own_thread(self._checkpointer.close)
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -237,5 +237,5 @@ class SqliteReader:
 
     async def aclose(self) -> None:
         """Finish the reads that run and close the connections."""
-        await off_loop(self._threads.shutdown)
+        await on_own_thread(self._threads.shutdown)
         self._engine.dispose()

@@ -106,6 +106,20 @@ def spent_since(connection: sa.Connection, workflow_id: str, since: datetime) ->
     return _sums(row[:4]), int(row[4])
 
 
+def spent_by_workflows(
+    connection: sa.Connection, workflow_ids: Collection[str], period: tuple[datetime, datetime]
+) -> dict[str, tuple[Spent, int]]:
+    """What the tasks of each of these workflows that were created in a period, its end left out, spent, and how many
+    they are."""
+    if not workflow_ids:
+        return {}
+    query = sa.select(tasks.c.workflow_id, *_SUMS, sa.func.count()).where(
+        tasks.c.workflow_id.in_(workflow_ids), tasks.c.created_at >= period[0], tasks.c.created_at < period[1]
+    )
+    rows = connection.execute(query.group_by(tasks.c.workflow_id))
+    return {row[0]: (_sums(row[1:5]), int(row[5])) for row in rows}
+
+
 def _sums(row: Any) -> Spent:  # noqa: ANN401 - a piece of a row
     return Spent(int(row[0] or 0), int(row[1] or 0), None, float(row[2] or 0.0), int(row[3]))
 

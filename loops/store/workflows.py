@@ -1,6 +1,6 @@
 """Workflows and their revisions, as SQL over a connection inside the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,12 +32,15 @@ class WorkflowRow:
     updated_at: datetime
 
 
+_AT_ONCE = 200
+# Read for every batch of deliveries.
+_EPOCH = sa.select(epochs.c.value).where(epochs.c.name == DEFINITIONS)
 _COLUMNS = [workflows.c[name] for name in WorkflowRow.__dataclass_fields__]
 
 
 def definitions_epoch(connection: sa.Connection) -> int:
     """The epoch of the last change of any definition."""
-    value: int = connection.execute(sa.select(epochs.c.value).where(epochs.c.name == DEFINITIONS)).scalar_one()
+    value: int = connection.execute(_EPOCH).scalar_one()
     return value
 
 
@@ -137,12 +140,11 @@ def _literals(before: tuple[datetime, str]) -> tuple[Any, Any]:
     return sa.literal(before[0], workflows.c.created_at.type), sa.literal(before[1])
 
 
-def changed_since(connection: sa.Connection, epoch: int) -> list[WorkflowRow]:
-    """What an index that knows everything up to `epoch` has to load again."""
-    rows = connection.execute(
-        sa.select(*_COLUMNS).where(workflows.c.changed_epoch > epoch).order_by(workflows.c.changed_epoch)
-    )
-    return [WorkflowRow(*row) for row in rows]
+def changed_since(connection: sa.Connection, epoch: int) -> Iterator[WorkflowRow]:
+    """What an index that knows everything up to `epoch` has to load again; few at a time, as it may be everything."""
+    query = sa.select(*_COLUMNS).where(workflows.c.changed_epoch > epoch).order_by(workflows.c.changed_epoch)
+    for row in connection.execute(query.execution_options(yield_per=_AT_ONCE)):
+        yield WorkflowRow(*row)
 
 
 def revision(connection: sa.Connection, workflow_id: str, version: int) -> Mapping[str, Any] | None:

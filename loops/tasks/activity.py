@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from loops.agent.transcript import Call, CallResult, storable_value
+from loops.agent.transcript import Call, CallResult
 from loops.errors import RunFenced, StoreBusy
 from loops.ports import Clock, Writer
+from loops.storable import storable
 from loops.store import tasks as store
 from loops.tasks.journal import masked
 
@@ -93,6 +94,6 @@ class Activity:
 
     async def _store(self, activity: Mapping[str, Any]) -> None:
         here, now = (self._task_id, self._owner), self._clock.now()
-        storable = storable_value(dict(activity))
-        shown = masked(storable, self._mask) if isinstance(storable, dict) else {}
+        told = storable(dict(activity))
+        shown = masked(told, self._mask) if isinstance(told, dict) else {}
         await self._writer.run(lambda connection: store.tell(connection, *here, shown, now))

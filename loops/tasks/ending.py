@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from loops.agent.transcript import storable, storable_value
+from loops.storable import storable, storable_text
 from loops.store import run_requests
 from loops.store import tasks as store
 from loops.store.tasks import TaskEnd
@@ -24,8 +24,8 @@ def end_of(
     cost: float | None = None,
 ) -> TaskEnd:
     """What is stored of a task that came to `result`."""
-    told = storable_value(result.as_json(task_id))
-    reason = storable(result.reason)
+    told = storable(result.as_json(task_id))
+    reason = storable_text(result.reason)
     return TaskEnd(
         result.status,
         result.ending,

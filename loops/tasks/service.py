@@ -101,7 +101,7 @@ class TaskService:
             run_id=request.run_id,
             step_id=request.step_id,
             key=request.key,
-            title=(request.title or request.prompt)[:_LONGEST_TITLE],
+            title=title_of(request),
             model=request.model,
             request=_request_json(request, [(note.id, note.text) for note in notes]),
         )
@@ -122,6 +122,11 @@ class TaskService:
     def cancel(self, connection: "Connection", task_id: str) -> None:
         """Ask that a task ends as cancelled."""
         store.request_cancel(connection, task_id, self._clock.now())
+
+
+def title_of(request: TaskRequest) -> str:
+    """What the task is called: by its prompt where it has no title."""
+    return (request.title or request.prompt)[:_LONGEST_TITLE]
 
 
 def subject_of(event: Mapping[str, JsonValue] | None) -> str | None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import NoReturn, Protocol, TypeAlias, TypeVar
 
 from aiohttp import ClientPayloadError, web
 
@@ -22,6 +22,7 @@ USUAL_ITEMS = 50
 
 _LONGEST_PIECE = 300
 _LAST_ID = 2**31
+_MOST_OFFSET_DIGITS = 6
 _PAGE_PARAMETERS = ("limit", "cursor")
 
 
@@ -33,11 +34,28 @@ class Page:
     after: tuple[str, ...] | None
 
 
+class Asked(Protocol):
+    """What is read of whoever asks: a request over HTTP, or the arguments of a tool."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """The pieces of the path."""
+
+    @property
+    def query(self) -> Mapping[str, str]: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes:
+        """The body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request whose sender is known and may make it."""
 
-    request: web.Request
+    request: Asked
     services: Services
     principal: Principal
 
@@ -119,9 +137,12 @@ def listed(
     items: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]], shown: Callable[[T], object]
 ) -> web.Response:
     """A page of a list, from up to `limit` + 1 rows: one more than asked for says that there is a next page."""
-    more = len(items) > limit
-    kept = items[:limit]
-    return answer({"items": [shown(one) for one in kept], "next": _closed(key(kept[-1])) if more else None})
+    return answer({"items": [shown(one) for one in items[:limit]], "next": page_end(items, limit, key)})
+
+
+def page_end(items: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> str | None:
+    """The cursor of the page after this one, from up to `limit` + 1 rows; None where there is none."""
+    return _closed(key(items[limit - 1])) if len(items) > limit else None
 
 
 SHORTEST_PREFIX = 6
@@ -164,6 +185,20 @@ def instant(value: JsonValue, name: str) -> datetime:
         return found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise RequestError(f"{name} is no instant", hint=hint, path=name) from error
+
+
+def sliced(items: Sequence[T], limit: int, offset: int, shown: Callable[[T], object]) -> web.Response:
+    """A page of a list that is at hand as a whole; its `next` is the offset of the page after it."""
+    kept, end = items[offset : offset + limit], offset + limit
+    return answer({"items": [shown(one) for one in kept], "next": end if end < len(items) else None})
+
+
+def offset_of(given: Mapping[str, str]) -> int:
+    """How many items a list that is not ours passes over."""
+    text = given.get("offset", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_OFFSET_DIGITS):
+        raise RequestError(f"{text!r} is not an offset", hint="how many items to pass over, as 50", path="offset")
+    return int(text)
 
 
 def number_after(page: Page) -> int | None:

@@ -34,7 +34,8 @@ PROXY_PREFIX = "/ingest"
 
 _STATUS = {"status": 1}
 _JSON = {"Content-Type": "application/json"}
-# No flag, no recording, no survey, and how captures may be packed.
+# No flag, no recording, and how captures may be packed. Of surveys nothing: told that there are none, posthog-js loads
+# its script for them from here all the same.
 _CONFIGURATION: dict[str, JsonValue] = {
     "config": {},
     "featureFlags": {},
@@ -43,7 +44,6 @@ _CONFIGURATION: dict[str, JsonValue] = {
     "errorsWhileComputingFlags": False,
     "hasFeatureFlags": False,
     "sessionRecording": False,
-    "surveys": False,
     "siteApps": [],
     "toolbarParams": {},
     "isAuthenticated": False,

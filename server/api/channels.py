@@ -6,10 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from loops.connections.slack_channels import Channel
-from loops.errors import RequestError
-from server.api.call import Call, answer
-
-_MOST_DIGITS = 6
+from server.api.call import Call, offset_of, sliced
 
 
 async def listing(call: Call) -> web.Response:
@@ -17,18 +14,10 @@ async def listing(call: Call) -> web.Response:
     is false where the app has to be invited before it hears anything, `takes_posts` where it has to be to post.
     `search` is a part of the name, or an id; `next` is the `offset` to go on with."""
     given = call.query("limit", "offset", "search")
-    page, offset = call.page(given, 1), _offset(given.get("offset", "0"))
+    page, offset = call.page(given, 1), offset_of(given)
     workspace = await call.services.slack.of(call.project, call.number("id"))
     found = _matching(await workspace.channels(), given.get("search", ""))
-    rest = found[offset:]
-    more = offset + page.limit if len(rest) > page.limit else None
-    return answer({"items": [channel_item(one) for one in rest[: page.limit]], "next": more})
-
-
-def _offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RequestError(f"{text!r} is not an offset", hint="how many channels to pass over, as 50", path="offset")
-    return int(text)
+    return sliced(found, page.limit, offset, channel_item)
 
 
 def _matching(channels: Sequence[Channel], search: str) -> list[Channel]:

@@ -5,13 +5,14 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from loops.errors import DefinitionError, Fault, LoopsError, NotAuthenticated
+from loops.errors import ArgumentsRefused, DefinitionError, Fault, LoopsError, NotAuthenticated
 from server.api.call import answer, told
 
 log = logging.getLogger("loops.api")
 
+CHALLENGE = 'Bearer realm="loops"'
 _RETRY_AFTER = "5"
-_INTERNAL = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
+INTERNAL = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
 _WORDS = {
     404: ("request.not_found", "there is nothing at {method} {path}", "docs/reference/api.md lists every path"),
     405: ("request.method", "{path} does not take {method}", ""),
@@ -34,28 +35,37 @@ def errors_as_json(handler: Handler) -> Handler:
             return _http_error(request, error)
         except Exception:
             log.exception("an API call failed", extra={"method": request.method, "path": request.path})
-            return answer({"error": _INTERNAL}, 500)
+            return answer({"error": INTERNAL}, 500)
 
     return safe
 
 
-def _refusal(request: web.Request, error: LoopsError) -> web.Response:
+def refusal(error: LoopsError) -> dict[str, object]:
+    """What was refused, with every fault of it."""
     shown = told(error)
-    if isinstance(error, DefinitionError):
+    if isinstance(error, DefinitionError | ArgumentsRefused):
         shown["faults"] = faults_shown(error.faults)
+    return shown
+
+
+def _refusal(request: web.Request, error: LoopsError) -> web.Response:
+    shown = refusal(error)
     if error.http_status >= 500:
         log.warning("an API call failed: %s", error.message, extra={"method": request.method, "path": request.path})
     response = answer({"error": shown}, error.http_status)
     if error.retryable:
         response.headers["Retry-After"] = _RETRY_AFTER
     if isinstance(error, NotAuthenticated):
-        response.headers["WWW-Authenticate"] = 'Bearer realm="loops"'
+        response.headers["WWW-Authenticate"] = CHALLENGE
     return response
 
 
 def faults_shown(faults: tuple[Fault, ...]) -> list[dict[str, str]]:
-    """Faults or warnings of a definition."""
-    return [{"path": fault.path, "message": fault.message, "hint": fault.hint} for fault in faults]
+    """Faults or warnings of a definition; those that lint knows have their code."""
+    return [
+        {"path": one.path, "message": one.message, "hint": one.hint, **({"code": one.code} if one.code else {})}
+        for one in faults
+    ]
 
 
 def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:

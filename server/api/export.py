@@ -5,14 +5,14 @@ recorded agent can be replayed without a model.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import sqlalchemy as sa
 
-from loops.connections.secrets import Mask
+from loops.connections.secrets import Mask, masked_json
 from loops.errors import StoreError
 from loops.event import JsonValue
 from loops.packed import unpack
@@ -115,7 +115,7 @@ def _masked(services: Services, found: _Found) -> dict[str, Any]:
     opened = [secret for row in found.senders for secret in _secrets(services, row)]
     mask = Mask([*services.settings.secret_values, *opened])
     event: JsonValue = unpack(found.event)
-    return {name: _walked(value, mask) for name, value in {**found.document, "event": event}.items()}
+    return {name: masked_json(value, mask) for name, value in {**found.document, "event": event}.items()}
 
 
 def _secrets(services: Services, row: ConnectionRow) -> list[str]:
@@ -123,15 +123,3 @@ def _secrets(services: Services, row: ConnectionRow) -> list[str]:
         return [str(value) for value in services.box.open(row.secrets).values()]
     except StoreError:  # nobody can open it, so nothing that it holds was used since
         return []
-
-
-def _walked(value: Any, mask: Mask) -> Any:  # noqa: ANN401 - any JSON value
-    match value:
-        case str():
-            return mask(value)
-        case Mapping():
-            return {mask(key): _walked(item, mask) for key, item in value.items()}
-        case list() | tuple():
-            return [_walked(item, mask) for item in value]
-        case _:
-            return value

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic, perf_counter
 
 import msgspec
@@ -133,7 +134,7 @@ def _shown(connection: str) -> str:
 
 
 async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
-    connection_id = _connection_id(request)
+    connection_id = _number(request.match_info["connection"])
     opened = services.book.known(connection_id, source.name) or await services.book.get(connection_id, source.name)
     body, held = await read_body(request, source.limit, budget)
     try:
@@ -152,8 +153,8 @@ def accepted(answer: Answer) -> web.Response:
     return web.Response(status=_STATUS[answer.status], body=_json(told), headers=_JSON)
 
 
-def _connection_id(request: web.Request) -> int:
-    text = request.match_info["connection"]
+@lru_cache(maxsize=256)
+def _number(text: str) -> int:
     if not _is_id(text):
         raise NotFound(f"{text!r} is not the id of a connection", hint="see: loops integrations list")
     return int(text)
@@ -220,7 +221,7 @@ class _Body:
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body is over the limit of {limit} bytes")
+    return PayloadTooLarge(f"the body is over the limit of {limit} bytes", hint="send less at once")
 
 
 def refusal(error: LoopsError) -> web.Response:

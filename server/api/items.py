@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from loops.definition.form import shape_of
 from loops.errors import ScheduleError
 from loops.schedules.preview import Previewed
 from loops.schedules.wall_clock import zone_of
@@ -27,7 +28,7 @@ def _at(instant: datetime | None) -> str | None:
 
 
 def workflow_item(row: WorkflowRow) -> dict[str, Any]:
-    """A workflow in a list: all but its graph; `starts_on` is its trigger in words."""
+    """A workflow in a list: all but its graph; `starts_on` is its trigger in words, `shape` as where it is shown."""
     actions = row.definition.get("actions", ())
     trigger = next((one.get("config") for one in actions if one.get("type") == "trigger"), None)
     return {
@@ -37,6 +38,7 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
         "status": row.status,
         "version": row.version,
         "origin_product": row.origin_product,
+        "shape": shape_of(row.definition)[0],
         "trigger": trigger,
         "starts_on": trigger_words(row.definition).kind,
         "created_by": row.created_by,

@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from aiohttp import web
 
-from loops.agent.transcript import storable
 from loops.errors import Conflict, RequestError
+from loops.storable import storable_text
 from loops.store import notes as store
 from loops.store.ids import new_id
 from loops.store.notes import NoteRow
@@ -51,7 +51,7 @@ async def close(call: Call) -> web.Response:
 
 
 def _reason(given: object) -> str:
-    text = storable(given).strip() if isinstance(given, str) else ""
+    text = storable_text(given).strip() if isinstance(given, str) else ""
     if not text or len(text) > _LONGEST_REASON:
         hint = f"say why in 1 to {_LONGEST_REASON} characters"
         raise RequestError("the reason does not fit", hint=hint, path="reason")

@@ -3,18 +3,25 @@
 from dataclasses import dataclass
 
 from server.api import (
+    alerts,
     channels,
     deliveries,
+    function_templates,
     integrations,
     notes,
     notifications,
     quotas,
+    repositories,
     runs,
     schedules,
     starts,
+    stats,
     tasks,
     test_accounts,
+    testing,
+    to_come,
     tokens,
+    workflow_logs,
     workflows,
 )
 from server.api.call import Handler
@@ -48,11 +55,14 @@ def _routes(*rows: tuple[str, str, Handler, Role, str]) -> tuple[Route, ...]:
 _SCHEDULE = "rrule, cron, starts_at, timezone, variables, catch_up"
 _OF_WORKFLOW = "/workflows/{id}/schedules/{schedule}"
 
+_TESTS = "current_action_id, globals, delivery, mock_async_functions, use_draft"
 ROUTES = _routes(
     ("GET", "/workflows", workflows.listing, "viewer", "status, origin_product, name, search, limit, cursor"),
     ("POST", "/workflows", workflows.create, "editor", "the workflow"),
     ("POST", "/workflows/apply", workflows.apply, "editor", "document, enable"),
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
+    ("POST", "/workflows/test-run", testing.document, "viewer", f"document, {_TESTS}"),
+    ("POST", "/workflows/{id}/test-run", testing.stored, "viewer", _TESTS),
     ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
     ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version, base_updated_at"),
     ("PATCH", "/workflows/{id}", workflows.patch, "editor", "keys of the workflow; base_version, base_updated_at"),
@@ -74,6 +84,7 @@ ROUTES = _routes(
     ("GET", f"{_OF_WORKFLOW}/occurrences", schedules.past, "viewer", "limit, cursor"),
     ("POST", "/workflows/{id}/run", starts.run, "editor", "variables; Idempotency-Key as a header"),
     ("POST", "/workflows/{id}/replay", starts.replay_missed, "editor", "since, until, cursor"),
+    ("GET", "/workflows/{id}/logs", workflow_logs.read, "viewer", "level, search, limit, cursor"),
     ("GET", "/workflows/{id}/webhook", starts.webhook, "editor", ""),
     ("POST", "/workflows/{id}/webhook/rotate", starts.rotate_webhook, "editor", ""),
     ("POST", "/deliveries/{id}/replay", starts.replay, "editor", "workflow"),
@@ -87,12 +98,19 @@ ROUTES = _routes(
     ("GET", "/notifications", notifications.listing, "viewer", "run, status, limit, cursor"),
     ("GET", "/notifications/{id}", notifications.read, "viewer", ""),
     ("POST", "/notifications/{id}/resend", notifications.resend, "editor", "connection"),
+    ("GET", "/alerts", alerts.read, "viewer", ""),
+    ("PUT", "/alerts", alerts.replace, "editor", "target"),
     ("GET", "/runs/{id}/export", runs.export, "viewer", ""),
     ("GET", "/tasks", tasks.listing, "viewer", "status, workflow, limit, cursor"),
     ("GET", "/tasks/{id}", tasks.read, "viewer", ""),
     ("GET", "/tasks/{id}/trace", tasks.trace, "viewer", ""),
     ("POST", "/tasks/{id}/cancel", tasks.cancel, "editor", ""),
     ("GET", "/quotas", quotas.read, "viewer", ""),
+    ("GET", "/stats", stats.read, "viewer", "workflow, after, before"),
+    ("GET", "/function-templates", function_templates.listing, "viewer", ""),
+    ("GET", "/function-templates/{id}", function_templates.read, "viewer", ""),
+    ("GET", "/skills", to_come.skills, "viewer", "search, limit, cursor"),
+    ("GET", "/mcp-connections", to_come.mcp_connections, "viewer", "search, limit, cursor"),
     ("GET", "/notes", notes.listing, "viewer", "status, workflow, subject, limit, cursor"),
     ("POST", "/notes/{id}/close", notes.close, "editor", "reason"),
     ("GET", "/integrations", integrations.listing, "viewer", "kind, limit, cursor"),
@@ -100,6 +118,7 @@ ROUTES = _routes(
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
     ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("GET", "/integrations/{id}/github_repos", repositories.listing, "viewer", "limit, offset, search"),
     ("GET", "/integrations/{id}/check", integrations.check, "editor", ""),
     ("GET", "/integrations/{id}/channels", channels.listing, "viewer", "limit, offset, search"),
     ("GET", "/test-account-filters", test_accounts.read, "viewer", ""),

@@ -80,6 +80,9 @@ class Client:
     def patch(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         return self._call("PATCH", self._path(path, {}), body)
 
+    def put(self, *path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        return self._call("PUT", self._path(path, {}), body)
+
     def delete(self, *path: str, **query: object) -> Any:  # noqa: ANN401 - JSON
         return self._call("DELETE", self._path(path, query), None)
 
@@ -150,7 +153,7 @@ def _as_error(place: str, status: int, error: Mapping[str, Any]) -> LoopsError:
     message, hint, path = (str(error.get(key, "")) for key in ("message", "hint", "path"))
     faults = error.get("faults")
     if faults:
-        return DefinitionError([Fault(one["path"], one["message"], one["hint"]) for one in faults])
+        return DefinitionError([Fault(one["path"], one["message"], one["hint"], one.get("code", "")) for one in faults])
     kind = _BY_STATUS.get(status)
     if kind is None:
         failed = ExternalError(place, message, status=status)

@@ -94,6 +94,7 @@ def complain(error: LoopsError) -> None:
 def complain_of(fault: Fault, word: str = "error") -> None:
     """Print one fault or warning."""
     place = f"{plain(fault.path)}: " if fault.path else ""
-    print(f"{word}: {place}{plain(fault.message)}", file=sys.stderr)
+    code = f" [{fault.code}]" if fault.code else ""
+    print(f"{word}: {place}{plain(fault.message)}{code}", file=sys.stderr)
     if fault.hint:
         print(f"hint: {plain(fault.hint)}", file=sys.stderr)

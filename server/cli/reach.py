@@ -10,7 +10,7 @@ from pathlib import Path
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.errors import ConfigError, ExternalError, Fault, NotAuthenticated
 from server.cli.client import Client
-from server.whereabouts import socket_path
+from server.whereabouts import Place, socket_path
 
 _CONNECT_SECONDS = 5.0
 
@@ -38,26 +38,36 @@ def named_url(args: argparse.Namespace) -> str | None:
 
 
 @contextmanager
-def reached(args: argparse.Namespace) -> Iterator[Client]:
-    """A client of the service that this command speaks to."""
+def placed(args: argparse.Namespace) -> Iterator[Place]:
+    """Where the service is that this command speaks to; it is there for as long as the context lasts."""
     project = args.project or "default"
     url = named_url(args)
     if url is not None:
         token = os.environ.get("LOOPS_TOKEN", "")
         if not token:
             raise NotAuthenticated("LOOPS_TOKEN is not set", hint="a service that is named by address asks for a token")
-        yield Client.at(url, token, project)
+        yield Place(project, url, token)
         return
     settings = settings_of(args)
     path = running_socket(settings.data_dir)
     if path is not None:
-        yield Client.over(path, project)
+        yield Place(project, socket=path)
         return
     from server.cli.local import local_service, require_database
 
     require_database(settings)
     with local_service(with_key(settings)) as own:
-        yield Client.over(own, project)
+        yield Place(project, socket=own)
+
+
+@contextmanager
+def reached(args: argparse.Namespace) -> Iterator[Client]:
+    """A client of the service that this command speaks to."""
+    with placed(args) as place:
+        if place.socket is not None:
+            yield Client.over(place.socket, place.project)
+        else:
+            yield Client.at(place.url, place.token, place.project)
 
 
 def running_socket(data_dir: Path) -> Path | None:

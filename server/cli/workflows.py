@@ -1,9 +1,10 @@
-"""apply, export, validate, workflows: loops as files, and their life."""
+"""apply, export, lint, validate, workflows: loops as files, and their life."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ _RUNNING = ("drain", "cancel")
 
 
 def add_commands(add: Adder) -> None:
-    """apply, export, validate, workflows."""
+    """apply, export, lint, validate, workflows."""
     apply = add.command("apply", _apply, "make workflows be what files say, found by their names")
     apply.add_argument(
         "-f", "--file", dest="files", metavar="FILE", action="append", required=True,
@@ -41,6 +42,10 @@ def add_commands(add: Adder) -> None:
         "--run", metavar="ID", help="a run with all that it did, told and was told, in place of workflows"
     )
     export.add_argument("--yaml", action="store_true", help="YAML instead of JSON")
+    lint = add.command("lint", _lint, "find in files what is legal and probably not meant")
+    lint.add_argument("files", nargs="+", metavar="FILE", help="JSON or YAML; - is standard input")
+    lint.add_argument("--allow", metavar="CODE", action="append", default=[], help="pass over it; may be repeated")
+    lint.add_argument("--ask", action="store_true", help="have the service look, which knows connections and channels")
     validate = add.command("validate", _validate, "check files without storing anything", reaches=False)
     validate.add_argument("files", nargs="+", metavar="FILE", help="JSON or YAML; - is standard input")
     group = add.group("workflows", "list workflows and change their status")
@@ -75,7 +80,7 @@ def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
 
 
 def _apply(args: argparse.Namespace) -> int:
-    documents = list(_read(args.files))
+    documents = list(read_documents_of(args.files))
     applied: list[dict[str, Any]] = []
     enabled: list[bool] = []
     with reached(args) as client:
@@ -95,17 +100,19 @@ def _apply(args: argparse.Namespace) -> int:
 
 
 def _faults(client: "Client", document: Mapping[str, Any]) -> list[Fault]:
-    checked = client.post("workflows", "validate", body={"document": document})
-    return [Fault(one["path"], one["message"], one["hint"]) for one in checked["faults"]]
+    return _read_faults(client.post("workflows", "validate", body={"document": document})["faults"])
+
+
+def _read_faults(told: Iterable[Mapping[str, str]]) -> list[Fault]:
+    return [Fault(one["path"], one["message"], one["hint"], one.get("code", "")) for one in told]
 
 
 def _with_place(name: str, faults: Iterable[Fault]) -> list[Fault]:
-    return [Fault(f"{name}: {fault.path}" if fault.path else name, fault.message, fault.hint) for fault in faults]
+    return [replace(fault, path=f"{name}: {fault.path}" if fault.path else name) for fault in faults]
 
 
 def _warn(name: str, warnings: Iterable[Mapping[str, str]]) -> None:
-    faults = [Fault(one["path"], one["message"], one["hint"]) for one in warnings]
-    for fault in _with_place(name, faults):
+    for fault in _with_place(name, _read_faults(warnings)):
         complain_of(fault, "warning")
 
 
@@ -115,17 +122,18 @@ def _tell_applied(applied: list[dict[str, Any]], enabled: list[bool]) -> None:
         say(f"{change:<10} {plain(one['name'])}  ({one['status']}, {one['id']})")
 
 
-def _read(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
+def read_documents_of(files: Iterable[str]) -> Iterable[tuple[str, dict[str, Any]]]:
     """Every document with the name of its file, and its number where the file holds several."""
     from loops.definition import read_documents
 
     for file in files:
-        found = read_documents(_text(file), "standard input" if file == _STDIN else file)
+        found = read_documents(text_of(file), "standard input" if file == _STDIN else file)
         for number, document in enumerate(found, start=1):
             yield (f"{file} ({number})" if len(found) > 1 else file), document
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
+    """What stands in a file, or in standard input. Raises RequestError."""
     try:
         raw = sys.stdin.buffer.read() if file == _STDIN else Path(file).read_bytes()
         return raw.decode("utf-8")
@@ -137,37 +145,84 @@ def _text(file: str) -> str:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    faults: list[Fault] = []
-    warnings: list[Fault] = []
-    for name, document in _read(args.files):
-        try:
-            warnings += _with_place(name, _read_whole(document))
-        except DefinitionError as error:
-            faults += _with_place(name, error.faults)
-    for warning in warnings:
-        complain_of(warning, "warning")
-    for fault in faults:
-        complain_of(fault)
+    faults, warnings = _looked_at(args.files, _alone)
+    _complain(faults, warnings)
     told = {"valid": not faults, "faults": _plain(faults), "warnings": _plain(warnings)}
     show(args, told, lambda: say(f"{len(faults)} faults, {len(warnings)} warnings" if faults or warnings else "valid"))
     return 1 if faults else 0
 
 
+Look = Callable[[Mapping[str, Any]], tuple[Iterable[Fault], Iterable[Fault]]]
+"""What gives the faults and warnings of a document."""
+
+
+def _alone(document: Mapping[str, Any]) -> tuple[Iterable[Fault], Iterable[Fault]]:
+    """By the document alone."""
+    try:
+        return (), _read_whole(dict(document))
+    except DefinitionError as error:
+        return error.faults, ()
+
+
 def _read_whole(document: dict[str, Any]) -> list[Fault]:
     """What a file is warned of, its schedules included. Raises DefinitionError."""
     from loops.definition import parse_workflow
+    from loops.definition.lint import linted
     from loops.schedules.file import read_entries, split
 
     definition, given = split(document)
-    workflow = parse_workflow(definition)
+    workflow = linted(parse_workflow(definition))
     if given is None:
         return list(workflow.warnings)
     entries = read_entries(given, of_loop=workflow.origin_product == "loops")
     return [*workflow.warnings, *(warning for entry in entries for warning in entry.warnings)]
 
 
+def _looked_at(files: Iterable[str], look: Look) -> tuple[list[Fault], list[Fault]]:
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    for name, document in read_documents_of(files):
+        refused, warned = look(document)
+        faults += _with_place(name, refused)
+        warnings += _with_place(name, warned)
+    return faults, warnings
+
+
+def _complain(faults: Iterable[Fault], warnings: Iterable[Fault]) -> None:
+    for warning in warnings:
+        complain_of(warning, "warning")
+    for fault in faults:
+        complain_of(fault)
+
+
+def _lint(args: argparse.Namespace) -> int:
+    from loops.definition.lint import CODES
+
+    for code in args.allow:
+        if code not in CODES:
+            raise RequestError(f"{code!r} is no code of lint", hint="docs/reference/lint.md lists them")
+    if args.ask:
+        with reached(args) as client:
+            faults, warnings = _looked_at(args.files, lambda document: _asked(client, document))
+    else:
+        faults, warnings = _looked_at(args.files, _alone)
+    found = [one for one in warnings if one.code and one.code not in args.allow]
+    _complain(faults, found)
+    told = {"clean": not faults and not found, "faults": _plain(faults), "findings": _plain(found)}
+    show(args, told, lambda: say(f"{len(faults)} faults, {len(found)} findings" if faults or found else "clean"))
+    return 1 if faults or found else 0
+
+
+def _asked(client: "Client", document: Mapping[str, Any]) -> tuple[Iterable[Fault], Iterable[Fault]]:
+    told = client.post("workflows", "validate", body={"document": document})
+    return _read_faults(told["faults"]), _read_faults(told["warnings"])
+
+
 def _plain(faults: Iterable[Fault]) -> list[dict[str, str]]:
-    return [{"path": one.path, "message": one.message, "hint": one.hint} for one in faults]
+    return [
+        {"path": one.path, "message": one.message, "hint": one.hint, **({"code": one.code} if one.code else {})}
+        for one in faults
+    ]
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -207,13 +262,17 @@ def _document(shown: Mapping[str, Any]) -> dict[str, Any]:
 def _list(args: argparse.Namespace) -> int:
     with reached(args) as client:
         listed = client.get("workflows", status=args.status, limit=args.limit, cursor=args.cursor)
-    columns = ("NAME", "STATUS", "VERSION", "TRIGGER", "CHANGED", "ID")
+    columns = ("NAME", "STATUS", "VERSION", "SHAPE", "TRIGGER", "CHANGED", "ID")
     show_list(args, listed, columns, _row, "no workflows; loops apply -f FILE stores one")
     return 0
 
 
 def _row(item: Mapping[str, Any]) -> tuple[object, ...]:
-    return item["name"], item["status"], item["version"], item["starts_on"], when(item["updated_at"]), item["id"]
+    shape, at = _SHAPES[item["shape"]], when(item["updated_at"])
+    return item["name"], item["status"], item["version"], shape, item["starts_on"], at, item["id"]
+
+
+_SHAPES = {"loop": "loop", "changed": "loop, changed", "workflow": "workflow"}
 
 
 def _changing(verb: str) -> Run:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from loops.changes import shown
 from loops.definition import to_yaml
+from loops.definition.form import shape_of
 from loops.definition.plain import SERVER_KEYS
 from loops.definition.stored import stored_trigger, stored_variables
 from loops.store import run_queries, task_queries
@@ -77,6 +78,7 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         start_key=secrets.token_hex(16),
         row=row,
         trigger=trigger_words(row.definition),
+        changed=shape_of(row.definition)[1],
         fault=broken[row.id].reason if row.id in broken else "",
         rows=read.runs,
         whats={run["id"]: run_happening(run, read.told) for run in read.runs},

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from loops.changes import Running
+from loops.definition.form import shape_of
 from loops.errors import Conflict, DefinitionError
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
@@ -19,11 +20,13 @@ MOST = 500
 
 @dataclass(frozen=True, slots=True)
 class WorkflowShown:
-    """A workflow in the list. `fault` is why an enabled one cannot listen."""
+    """A workflow in the list. `fault` is why an enabled one cannot listen; a loop `is_changed` where it is more than a
+    loop."""
 
     row: WorkflowRow
     trigger: TriggerWords
     fault: str
+    is_changed: bool
 
 
 async def list_workflows(visit: Visit) -> web.Response:
@@ -65,7 +68,12 @@ async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Respons
     project, broken = visit.who.project_id, visit.services.definitions.broken
     rows = await visit.services.reader.read(lambda connection: store.page(connection, project, limit=MOST))
     shown = [
-        WorkflowShown(row, trigger_words(row.definition), broken[row.id].reason if row.id in broken else "")
+        WorkflowShown(
+            row,
+            trigger_words(row.definition),
+            broken[row.id].reason if row.id in broken else "",
+            is_changed=shape_of(row.definition)[0] == "changed",
+        )
         for row in rows
     ]
     return visit.show("workflows.html", status, workflows=shown, can_edit=visit.may("editor"), alert=alert)

@@ -98,7 +98,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("points", together(POINTS), ids=named)
-async def test_killed_at_any_point_a_delivery_becomes_one_run_with_each_step_once(victims, points):
+async def test_gh_14_killed_at_any_point_a_delivery_becomes_one_run_with_each_step_once(victims, points):
     lanes = [(victims[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
     await asyncio.gather(*(killed_at(victim, *point) for both, point in lanes for victim in both))
 

@@ -178,7 +178,7 @@ async def test_killed_at_any_point_there_is_one_task_and_its_report_arrives_in_s
     await asyncio.gather(*(once(reporter, *point) for both, point in lanes for reporter in both))
 
 
-async def test_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_so(reporters):
+async def test_em_08_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_so(reporters):
     async def at_most_once(reporter: Reporter, point: str) -> None:
         key = await killed_at(reporter, point, 1, "acme/mailed")
         run, _, messages = await reporter.state(key)

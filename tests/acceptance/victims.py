@@ -37,11 +37,11 @@ def named(group: Sequence[tuple[str, int]]) -> str:
 
 
 @contextmanager
-def addresses(server: Any, folder: Callable[[str], Path]) -> Iterator[list[tuple[Path, str]]]:
+def addresses(server: Any, folder: Callable[[str], Path], lanes: int = LANES) -> Iterator[list[tuple[Path, str]]]:
     """A folder and an empty database for each lane, on SQLite and on Postgres."""
     with ExitStack() as opened:
         found = []
-        for _lane in range(LANES):
+        for _lane in range(lanes):
             own = folder("sqlite")
             found.append((own, f"sqlite:///{own / 'loops.db'}"))
             found.append((folder("postgres"), opened.enter_context(new_postgres(server))))
@@ -60,9 +60,17 @@ def free_port() -> int:
         return port
 
 
-def start(folder: Path, url: str, port: int, role: Role = "all", *, hasty: bool = True) -> BaseProcess:
+def start(
+    folder: Path,
+    url: str,
+    port: int,
+    role: Role = "all",
+    *,
+    hasty: bool = True,
+    serve: Callable[..., None] = killer.serve,
+) -> BaseProcess:
     given = (folder, url, port, role)
-    process = _processes.Process(target=killer.serve, args=given, kwargs={"hasty": hasty}, daemon=True)
+    process = _processes.Process(target=serve, args=given, kwargs={"hasty": hasty}, daemon=True)
     process.start()
     return process
 
@@ -83,6 +91,7 @@ class Victim:
     hook: int
     port: int
     process: BaseProcess | None = None
+    serve: Callable[..., None] = killer.serve
     engine: sa.Engine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +101,7 @@ class Victim:
             self.engine = postgres.connect(self.url)
 
     def begin(self) -> None:
-        self.process = start(self.folder, self.url, self.port)
+        self.process = start(self.folder, self.url, self.port, serve=self.serve)
 
     async def end(self) -> None:
         if self.process is not None:

@@ -1,9 +1,9 @@
-"""All measurements, one after the other: `python -m tests.bench [match engine receive github]`."""
+"""All measurements, one after the other: `python -m tests.bench [github match engine slack kill receive]`."""
 
 import subprocess
 import sys
 
-BENCHES = ("github", "match", "engine", "receive")
+BENCHES = ("github", "match", "engine", "slack", "kill", "receive")
 
 
 def main() -> int:

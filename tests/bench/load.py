@@ -11,15 +11,32 @@ from tests.bench.payloads import Template, quiet_mix, wanted
 
 @dataclass
 class Tally:
-    """What a round came to: answers by status, and latencies in seconds."""
+    """What a round came to: answers by status, and latencies in seconds; `processor` is what the server used of it."""
 
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
     latencies: list[float] = field(default_factory=list)
+    processor: float = 0.0
 
     @property
     def rate(self) -> float:
-        return sum(count for status, count in self.statuses.items() if status < 300) / self.seconds
+        return self._taken / self.seconds
+
+    @property
+    def each(self) -> float:
+        """Microseconds of a processor for each delivery that was taken."""
+        return 1e6 * self.processor / max(1, self._taken)
+
+    def with_another(self, other: "Tally") -> "Tally":
+        """Both as one."""
+        statuses = {status: self.statuses.get(status, 0) + other.statuses.get(status, 0)
+                    for status in {*self.statuses, *other.statuses}}  # fmt: skip
+        latencies, seconds = self.latencies + other.latencies, self.seconds + other.seconds
+        return Tally(seconds, statuses, latencies, self.processor + other.processor)
+
+    @property
+    def _taken(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status < 300)
 
     def percentile(self, share: float) -> float:
         ordered = sorted(self.latencies)
@@ -46,7 +63,9 @@ class Mix:
         return self._quiet[self._count % len(self._quiet)]
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
+    """One request at a time. Whoever is not answered gets the status 599."""
+
     def __init__(self) -> None:
         self._buffer = b""
         self.transport: asyncio.Transport | None = None
@@ -75,6 +94,7 @@ class _Connection(asyncio.Protocol):
             self.waiter.set_result(status)
 
     async def ask(self, parts: list[bytes]) -> int:
+        """The status of the answer."""
         self.waiter = asyncio.get_running_loop().create_future()
         if self.transport is None or self.transport.is_closing():
             return 599
@@ -82,8 +102,9 @@ class _Connection(asyncio.Protocol):
         return await self.waiter
 
 
-async def _connect(port: int) -> _Connection:
-    _, connection = await asyncio.get_running_loop().create_connection(_Connection, "127.0.0.1", port)
+async def connect(port: int) -> Connection:
+    """A new connection to this machine. Raises OSError."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
 
 
@@ -94,13 +115,13 @@ async def closed_loop(port: int, make: Callable[[], list[bytes]], seconds: float
     until = begun + seconds
 
     async def work() -> None:
-        connection = await _connect(port)
+        connection = await connect(port)
         while (at := time.perf_counter()) < until:
             status = await connection.ask(make())
             tally.statuses[status] = tally.statuses.get(status, 0) + 1
             tally.latencies.append(time.perf_counter() - at)
             if status == 599:
-                connection = await _connect(port)
+                connection = await connect(port)
         if connection.transport is not None:
             connection.transport.close()
 
@@ -117,7 +138,7 @@ async def offered(
     due: asyncio.Queue[float | None] = asyncio.Queue()
 
     async def work() -> None:
-        connection = await _connect(port)
+        connection = await connect(port)
         while (at := await due.get()) is not None:
             status = await connection.ask(make())
             tally.statuses[status] = tally.statuses.get(status, 0) + 1

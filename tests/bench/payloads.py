@@ -88,32 +88,33 @@ class Template:
     body: bytes
     head: bytes
     signature: str
+    secret: str
 
     def request(self, path: str) -> bytes:
         return b"".join(self.parts(path))
 
-    def parts(self, path: str) -> list[bytes]:
-        key = uuid.UUID(int=random.getrandbits(128)).hex.encode()
-        return [b"POST ", path.encode(), self.head, key, b"\r\n\r\n", self.body]
+    def parts(self, path: str, key: str = "") -> list[bytes]:
+        key = key or uuid.UUID(int=random.getrandbits(128)).hex
+        return [b"POST ", path.encode(), self.head, key.encode(), b"\r\n\r\n", self.body]
 
     def fresh(self) -> "Template":
         """The same with a subject that nobody has seen, signed anew."""
         body = self.body.replace(_MARK.encode(), b"%08x" % random.getrandbits(32))
-        return template(self.event, body)
+        return template(self.event, body, self.secret)
 
 
-def template(event: str, body: bytes) -> Template:
-    signature = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+def template(event: str, body: bytes, secret: str = SECRET) -> Template:
+    signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     head = (
         f" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: GitHub-Hookshot/bench\r\nAccept: */*\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nX-GitHub-Event: {event}\r\n"
         f"X-GitHub-Hook-ID: 1\r\nX-Hub-Signature-256: {signature}\r\nX-GitHub-Delivery: "
     )
-    return Template(event, body, head.encode(), signature)
+    return Template(event, body, head.encode(), signature, secret)
 
 
-def build(event: str, full_name: str, action: str | None) -> Template:
-    return template(event, json.dumps(payload(event, full_name, action), separators=(",", ":")).encode())
+def build(event: str, full_name: str, action: str | None, secret: str = SECRET) -> Template:
+    return template(event, json.dumps(payload(event, full_name, action), separators=(",", ":")).encode(), secret)
 
 
 def quiet_mix() -> list[Template]:

@@ -20,11 +20,12 @@ from aiohttp import web
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.runs.state import Outcome, Succeeded
 from loops.runs.step import NeverParks, StepContext
-from loops.store import connections, deliveries, workflows
+from loops.store import connections, deliveries, tables, workflows
 from loops.store.workflows import WorkflowRow
 from server.app import Service, Wiring
 from server.services import SERVICES
 from tests.bench.payloads import SECRET
+from tests.bench.slack_server import SECRET as SLACK_SECRET
 
 _TRIGGERS = 10_000
 
@@ -95,15 +96,22 @@ def _row(number: int, epoch: int, now: datetime) -> WorkflowRow:
     )  # fmt: skip
 
 
+def _revision(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: row[name] for name in ("version", "definition", "created_by", "created_at")}
+    return {"workflow_id": row["id"], **kept}
+
+
 def _fill(connection: sa.Connection, service: Service) -> None:
     now = datetime.now(UTC)
     epoch = workflows.bump_epoch(connection)
-    for number in range(_TRIGGERS):
-        workflows.insert(connection, _row(number, epoch, now))
-    sealed = service.services.box.seal({"webhook_secret": SECRET})
-    connections.insert(
-        connection, project_id="default", kind="github", name="bench", config={}, secrets=sealed, now=now
-    )
+    rows = [dataclasses.asdict(_row(number, epoch, now)) for number in range(_TRIGGERS)]
+    connection.execute(tables.workflows.insert(), rows)
+    connection.execute(tables.revisions.insert(), [_revision(row) for row in rows])
+    for kind, secret in (("github", {"webhook_secret": SECRET}), ("slack", {"signing_secret": SLACK_SECRET})):
+        sealed = service.services.box.seal(secret)
+        connections.insert(
+            connection, project_id="default", kind=kind, name="bench", config={}, secrets=sealed, now=now
+        )
 
 
 class BusyStep(NeverParks):

@@ -69,7 +69,7 @@ async def test_a_check_signs_in_over_tls_and_sends_nothing_and_a_wrong_password_
     assert isinstance(gone, Retry)
 
 
-async def test_a_server_that_offers_no_starttls_gets_neither_password_nor_mail(tmp_path):
+async def test_em_05_a_server_that_offers_no_starttls_gets_neither_password_nor_mail(tmp_path):
     async with smtp(tmp_path, security="none") as (double, tls):
         outcome = await notifier(double, tls).send(outgoing())
     assert isinstance(outcome, Refused)
@@ -78,7 +78,7 @@ async def test_a_server_that_offers_no_starttls_gets_neither_password_nor_mail(t
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_certificate_that_cannot_be_trusted_is_refused(tmp_path, security: Security):
+async def test_em_05_a_certificate_that_cannot_be_trusted_is_refused(tmp_path, security: Security):
     async with smtp(tmp_path, security=security) as (double, _tls):
         outcome = await notifier(double, ssl.create_default_context(), security).send(outgoing())
     assert isinstance(outcome, Refused)
@@ -96,7 +96,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path, security: Sec
     assert double.envelopes == []
 
 
-async def test_tls_from_the_beginning_is_never_tried_in_the_clear(tmp_path):
+async def test_em_05_tls_from_the_beginning_is_never_tried_in_the_clear(tmp_path):
     async with smtp(tmp_path, security="starttls") as (double, tls):
         outcome = await notifier(double, tls, "tls").send(outgoing())
     assert not isinstance(outcome, Sent)
@@ -149,7 +149,7 @@ async def no_mail_server(greet: Callable[[asyncio.StreamReader], Awaitable[objec
         await over.wait()
 
 
-async def test_a_server_that_says_nothing_is_given_up_in_time():
+async def test_em_05_a_server_that_says_nothing_is_given_up_in_time():
     async with no_mail_server(lambda reader: reader.read()) as port:
         begun = time.monotonic()
         server = Server("127.0.0.1", port, "starttls")
@@ -158,7 +158,7 @@ async def test_a_server_that_says_nothing_is_given_up_in_time():
     assert isinstance(outcome, Retry)
 
 
-async def test_a_server_that_hangs_up_at_once_is_told():
+async def test_em_05_a_server_that_hangs_up_at_once_is_told():
     async with no_mail_server(lambda _reader: asyncio.sleep(0)) as port:
         outcome = await EmailNotifier(Server("127.0.0.1", port, "none"), ADA, seconds=2).send(outgoing())
     assert isinstance(outcome, Retry)
@@ -206,7 +206,7 @@ async def test_what_the_server_says_decides(tmp_path, setting: str, answer: str,
 
 
 @pytest.mark.parametrize("how", ["closes_after_data", "silent_after_data"])
-async def test_a_server_lost_after_the_mail_was_handed_over_leaves_it_uncertain(tmp_path, how: str):
+async def test_em_08_a_server_lost_after_the_mail_was_handed_over_leaves_it_uncertain(tmp_path, how: str):
     outcome, double = await sent_through(tmp_path, outgoing(), **{how: True})
     assert isinstance(outcome, Uncertain)
     assert len(double.envelopes) == 1
@@ -222,20 +222,37 @@ async def test_an_uncertain_mail_is_for_a_person_to_settle(tmp_path):
 @pytest.mark.parametrize(
     "text", ["x" * 5000, ".", "a\n.\nb\n..\n.c", "ü" * 5000, "Отчёт 🎉\n" * 300, "long " * 8001, "x" * 40_001]
 )
-async def test_a_body_arrives_as_it_was_written(tmp_path, text: str):
+async def test_em_10_a_body_arrives_as_it_was_written(tmp_path, text: str):
     outcome, double = await sent_through(tmp_path, outgoing(text))
     assert isinstance(outcome, Sent)
     assert max(map(len, double.raw().split(b"\r\n"))) <= 998
     assert double.mails[0].get_content().replace("\r\n", "\n").rstrip("\n") == text.rstrip("\n")
 
 
-async def test_nothing_written_into_headers_makes_another_one(tmp_path):
+async def test_em_01_nothing_written_into_headers_makes_another_one(tmp_path):
     evil = "Hi\r\nBcc: mallory@example.org"
     _outcome, double = await sent_through(
         tmp_path, outgoing(subject=evil, to=(Address("ada@example.org", evil),), sender=Address("", evil))
     )
     assert "Bcc" not in double.mails[0]
     assert double.envelopes[0].rcpt_tos == ["ada@example.org"]
+
+
+async def test_copies_arrive_and_unseen_ones_are_named_in_no_header(tmp_path):
+    target = EmailTarget(1, (ADA,), None, (BOB,), (Address("cy@example.org", "Cy"),), (Address("desk@example.org"),))
+    message = Message(target, "k", "text", subject="News")
+    async with smtp(tmp_path, refuses={"bob@example.org": "550 no such user"}) as (double, tls):
+        outcome = await notifier(double, tls).send(Outgoing("0a1b", message, datetime(2026, 7, 6, tzinfo=UTC)))
+    assert isinstance(outcome, Sent)
+    assert outcome.missed == ("bob@example.org: 550 no such user",)
+    assert double.envelopes[0].rcpt_tos == ["ada@example.org", "cy@example.org"]
+    (mail,) = double.mails
+    assert (mail["To"], mail["Cc"], mail["Reply-To"]) == (
+        "Ada <ada@example.org>",
+        "bob@example.org",
+        "desk@example.org",
+    )
+    assert b"cy@example.org" not in double.raw()
 
 
 async def test_a_message_may_name_its_own_sender(tmp_path):

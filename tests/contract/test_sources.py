@@ -194,12 +194,16 @@ def test_a_request_that_is_not_signed_or_was_changed_is_refused(source: Source, 
         source.receive(signed, dict.fromkeys(samples.secrets, "another"))
 
 
-def test_a_signed_body_that_is_no_payload_is_a_typed_refusal(source: Source, samples: Samples) -> None:
+def test_a_signed_body_that_is_no_payload_is_a_refusal_that_names_place_and_mend(
+    source: Source, samples: Samples
+) -> None:
     for body in samples.malformed:
         with pytest.raises(PayloadMalformed) as caught:
             source.receive(samples.signed(body, "k1"), samples.secrets)
         assert isinstance(caught.value, DeliveryError), body
         assert caught.value.message
+        assert caught.value.path, body
+        assert caught.value.hint, body
 
 
 def test_what_is_known_and_ignored_gives_its_reason_twice(source: Source, samples: Samples) -> None:

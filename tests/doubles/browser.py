@@ -64,7 +64,8 @@ def find_chromium() -> str | None:
 
 
 class Page:
-    """One tab. `requested` is every address that it asked for, `dialogs` every dialog that it opened."""
+    """One tab. `requested` is every address that it asked for, `dialogs` every dialog that it opened, `errors` what it
+    said of what went wrong, `refused` that of it which its policy stopped."""
 
     def __init__(self, wire: "_Wire", session: str, context: str) -> None:
         self._wire = wire
@@ -72,6 +73,7 @@ class Page:
         self._context = context
         self.requested: list[str] = []
         self.dialogs: list[str] = []
+        self.errors: list[str] = []
         self.refused: list[str] = []
         wire.listeners[session] = self._heard
 
@@ -88,8 +90,18 @@ class Page:
             self.requested.append(params["request"]["url"])
         elif method == "Page.javascriptDialogOpening":
             self.dialogs.append(params["message"])
-        elif method == "Log.entryAdded" and "Content Security Policy" in params["entry"]["text"]:
-            self.refused.append(params["entry"]["text"])
+        elif method == "Log.entryAdded":
+            self._logged(params["entry"])
+        elif method == "Runtime.exceptionThrown":
+            self.errors.append(str(params["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and params["type"] in {"error", "assert"}:
+            self.errors.append(" ".join(str(one.get("value", one.get("description"))) for one in params["args"]))
+
+    def _logged(self, entry: dict[str, Any]) -> None:
+        if "Content Security Policy" in entry["text"]:
+            self.refused.append(entry["text"])
+        if entry["level"] == "error":
+            self.errors.append(f"{entry['text']} {entry.get('url', '')}")
 
     async def goto(self, url: str) -> None:
         """Open an address and wait until it has loaded."""
@@ -199,7 +211,7 @@ class Browser:
         target = (await self._wire.send("Target.createTarget", asked))["targetId"]
         attached = await self._wire.send("Target.attachToTarget", {"targetId": target, "flatten": True})
         page = Page(self._wire, attached["sessionId"], context)
-        for domain in ("Page", "Network", "Log"):
+        for domain in ("Page", "Network", "Log", "Runtime"):
             await page.send(f"{domain}.enable")
         return page
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -49,6 +50,7 @@ class GitHubDouble:
         self.hooks: dict[str, list[dict[str, Any]]] = {}
         self.deliveries: list[dict[str, Any]] = []
         self.attempts: list[int] = []
+        self.repositories: list[str] = []
         self.page = 100
         self.root = ""
         self.at_once = 0
@@ -90,6 +92,9 @@ class GitHubDouble:
             web.get("/api/v3/user", self.user),
             web.get("/api/v3/app", self.app),
             web.get("/api/v3/app/hook/config", self.app_hook),
+            web.get("/api/v3/app/installations", self.installations),
+            web.get("/api/v3/installation/repositories", self.listed_repositories),
+            web.get("/api/v3/user/repos", self.listed_repositories),
             web.get("/api/v3/app/hook/deliveries", self.listed),
             web.post("/api/v3/app/hook/deliveries/{id}/attempts", self.attempt),
             web.post("/api/v3/app/installations/{id}/access_tokens", self.access_token),
@@ -151,6 +156,27 @@ class GitHubDouble:
             return refusal
         number = self.installed.get(f"{request.match_info['owner']}/{request.match_info['name']}".lower())
         return self._json({"message": "Not Found"}, 404) if number is None else self._json({"id": number})
+
+    async def installations(self, request: web.Request) -> web.Response:
+        return self._refusal(request, as_app=True) or self._json([{"id": INSTALLATION}])
+
+    async def listed_repositories(self, request: web.Request) -> web.Response:
+        self.calls["repositories"] += 1
+        refusal = self._refusal(request, as_app=False)
+        if refusal is not None:
+            return refusal
+        size = min(self.page, int(request.query["per_page"]))
+        page = int(request.query["page"])
+        shown = self.repositories[(page - 1) * size : page * size]
+        listed = [
+            {"id": zlib.crc32(name.encode()), "full_name": name, "private": True, "permissions": {"push": True}}
+            for name in shown
+        ]
+        of_user = request.path.endswith("/user/repos")
+        answer = self._json(listed if of_user else {"total_count": len(self.repositories), "repositories": listed})
+        if len(self.repositories) > page * size:
+            answer.headers["Link"] = f'<{self.root}{request.path}?page={page + 1}>; rel="next", <x>; rel="last"'
+        return answer
 
     async def user(self, request: web.Request) -> web.Response:
         return self._refusal(request, as_app=False) or self._json({"login": "loops-bot", "type": "User"})

@@ -14,12 +14,16 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.connections.book import ConnectionBook
-from loops.connections.secrets import SecretBox
+from loops.connections.github import GitHubClients
+from loops.connections.github_repositories import GitHubRepositories
+from loops.connections.secrets import Mask, SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
 from loops.runs.state import RunState
+from loops.runs.steps import Outside, make_steps
+from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store import connections, deliveries, runs
 from loops.store.columns import to_micros
@@ -28,11 +32,14 @@ from loops.store.ids import new_id
 from loops.store.runs import NewRun, StepRow
 from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
+from loops.tasks.quota import QuotaLimits
+from loops.tasks.service import TaskService
 from loops.threads import off_loop
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.auth import Role, new_token
+from server.checks.outside import ChannelLook
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app
@@ -42,6 +49,7 @@ from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.testing import WorkflowTester
 
 NOW = datetime(2026, 7, 6, 12, 0, 0, 123456, tzinfo=UTC)
 OWN_FORM = {"Sec-Fetch-Site": "same-origin"}
@@ -231,6 +239,8 @@ class Site:
 
 
 OWNER = "owner"
+SECRET = "hunter2-of-the-site"
+MASK = Mask([SECRET])
 WORKFLOW: Mapping[str, Any] = {
     "name": "Log opened issues",
     "status": "draft",
@@ -314,10 +324,11 @@ async def open_site(
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
-    webhooks, programs = Webhooks(box, clock), ProgramLoader()
+    webhooks, programs, slack = Webhooks(box, clock), ProgramLoader(), SlackWorkspaces(book)
     schedules = Schedules(database.writer, database.reader, clock)
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
+    steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
     return Services(
         settings=settings,
         reader=database.reader,
@@ -326,17 +337,25 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         clock=clock,
         box=box,
         book=book,
-        slack=SlackWorkspaces(book),
+        repositories=GitHubRepositories(database.reader, GitHubClients(box)),
+        slack=slack,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
         workflows=Workflows(
-            database.writer, database.reader, clock, saved=webhooks.keep, cancel=runs.cancel_all, schedules=schedules
+            database.writer,
+            database.reader,
+            clock,
+            saved=webhooks.keep,
+            cancel=runs.cancel_all,
+            schedules=schedules,
+            outside=ChannelLook(slack),
         ),
         schedules=schedules,
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
+        tester=WorkflowTester(StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, MASK),
         runs=runs,
         messages=messages,
         metrics=Metrics(),

@@ -115,9 +115,9 @@ class SlackDouble:
     async def info(self, request: web.Request) -> web.Response:
         channel = request.query["channel"]
         self.calls.append(("conversations.info", dict(request.query)))
-        if channel not in self.infos:
+        if channel not in self.infos and channel not in self.posted:
             return web.json_response({"ok": False, "error": "channel_not_found"})
-        told = {"id": channel, "name": self.names.get(channel, ""), **self.infos[channel]}
+        told = {"id": channel, "name": self.names.get(channel, ""), **self.infos.get(channel, {})}
         return web.json_response({"ok": True, "channel": told}, headers={"X-OAuth-Scopes": self.scopes})
 
     async def channels(self, request: web.Request) -> web.Response:

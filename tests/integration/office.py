@@ -18,7 +18,8 @@ from loops.runs.load import ProgramLoader
 from loops.runs.partial import PartialResults
 from loops.runs.settling import Settling
 from loops.runs.state import Failed, Outcome, Succeeded, Wait
-from loops.runs.step import FunctionTemplate, NeverParks, Step, StepContext
+from loops.runs.step import FunctionTemplate, Mocked, NeverParks, Step, StepContext
+from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
 from loops.runs.steps.function import FunctionStep
 from loops.runs.templates.message import MessageTemplate
@@ -85,6 +86,9 @@ class Reports(NeverParks):
     async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
         return self.failure or Succeeded({"final_message": self.report}, referred=True)
 
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Mocked:
+        raise AssertionError("no run here is a test run")
+
 
 class Office:
     """A database, runs whose tasks come to `reports.report`, and the outbox that their messages go through. With
@@ -101,7 +105,12 @@ class Office:
             "template-email": MessageTemplate("email", self.messages),
         }
         function = FunctionStep(templates)
-        steps: Mapping[str, Step] = {"function": function, "function_email": function, "exit": ExitStep()}
+        steps: Mapping[str, Step] = {
+            "function": function,
+            "function_email": function,
+            "delay": DelayStep(),
+            "exit": ExitStep(),
+        }
         self.programs = ProgramLoader()
         self.alerting = Alerting(self.messages, self.clock, "https://loops.example.org/runs/{}".format)
         settling = Settling(
@@ -183,11 +192,11 @@ class Office:
         return await self.database.reader.read(lambda connection: store.listed(connection, PROJECT, run_id=run_id))
 
     async def cancel(self, run_id: str) -> CancelRequest:
-        """As whoever cancels a run that waits for a message does."""
+        """As whoever cancels a run does."""
         now = self.clock.now()
 
         def stop(connection: sa.Connection, wait: Wait) -> bool:
-            return self.messages.withdraw(connection, str(wait.detail["message"]))
+            return wait.kind != "message" or self.messages.withdraw(connection, str(wait.detail["message"]))
 
         return await self.write(lambda connection: run_requests.request_cancel(connection, run_id, now, stop))
 

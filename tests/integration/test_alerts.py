@@ -16,7 +16,7 @@ from loops.store import alerts as store
 from loops.store.database import is_sqlite, open_database
 from loops.store.outbox import OutboxRow
 from loops.store.workflows import WorkflowRow
-from tests.doubles.slack import TOKEN, SlackDouble, says, slack
+from tests.doubles.slack import TOKEN, SlackDouble, limited, says, slack
 from tests.integration.office import PROJECT, Office, email_loop, slack_loop
 
 BROKEN = Failed("task.failed", "the model is away")
@@ -117,6 +117,24 @@ async def test_failures_that_nobody_was_told_of_are_told_when_the_hour_is_over(d
     assert double.texts()[1:] == [alert_of(last, "1 more run failed since the last alert.")]
 
 
+async def test_a_notice_that_cannot_be_made_is_put_off_to_the_next_failure(office, triage, monkeypatch, caplog):
+    database = office.database
+    await fails(office, triage)
+    await fails(office, triage)
+    office.clock.time += EVERY
+
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("nothing is known")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "target", broken)
+        assert await tell_what_is_due(office.alerting, database.writer, database.reader, office.clock) == 1
+    assert "could not be" in caplog.text
+    assert await tell_what_is_due(office.alerting, database.writer, database.reader, office.clock) == 0
+    (message,) = await office.of(await fails(office, triage))
+    assert "1 more run failed since the last alert." in message.message["text"]
+
+
 async def test_a_task_that_told_its_partial_result_is_not_told_of_again(office, double, triage):
     run_id = await fails(office, triage, PARTIAL)
     assert [row.step_id for row in await office.of(run_id)] == ["notify"]
@@ -161,6 +179,17 @@ async def test_sl_29_what_could_not_be_told_over_a_channel_is_not_told_over_it_a
     await office.sender.drain()
     await office.advance(again)
     assert [row.step_id for row in await office.of(again)] == ["notify"]
+
+
+async def test_sl_29_a_rate_limit_is_waited_for_and_told_to_nobody(office, double, triage):
+    double.faults = [limited(30)]
+    run_id = await office.to_its_message_of(triage)
+    await office.sender.drain()
+    assert [(row.step_id, row.status) for row in await office.of(run_id)] == [("notify", "retry")]
+    office.clock.time += 2 * MINUTE
+    await office.sender.drain()
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert double.texts() == ["All is *well*"]
 
 
 async def test_an_alert_that_is_refused_makes_no_other(office, double, triage):

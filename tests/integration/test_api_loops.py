@@ -12,6 +12,7 @@ from loops.definition.plain import SERVER_KEYS
 from loops.store.tables import deliveries
 from server.demo_payloads import issue_opened
 from tests.integration.github_loops import push
+from tests.integration.running import issue
 from tests.integration.serving import Api, fresh_project, listening, workflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -129,22 +130,16 @@ async def test_a_status_in_a_document_counts_only_when_it_creates(api: Api) -> N
     assert (changed["change"], changed["status"], changed["version"]) == ("updated", "draft", 2)
 
 
-def with_repository(name: str, **more: Any) -> dict[str, Any]:
-    """A workflow whose task names what is not built yet."""
-    document = listening(name, **more)
-    inputs = {"prompt": {"value": "Do it"}, "repository": {"value": "acme/widgets"}}
-    document["actions"][1]["config"] = {"template_id": "template-posthog-create-task", "inputs": inputs}
-    return document
-
-
-async def test_what_an_enabled_workflow_cannot_do_yet_is_told_whenever_it_is_enabled(api: Api) -> None:
-    made = await api.post("workflows", with_repository("by hand", status="draft"))
-    assert [warning["path"] for warning in made["warnings"]] == ["actions[1].config.inputs.repository"]
+async def test_what_is_probably_not_meant_is_told_whenever_a_workflow_is_enabled(api: Api) -> None:
+    masked: dict[str, Any] = {"trigger_masking": {"hash": "{person.id}", "ttl": 60}}
+    made = await api.post("workflows", listening("by the person", status="draft", **masked))
+    assert [warning["code"] for warning in made["warnings"]] == ["mask-without-person"]
     for _ in range(2):  # also when it is enabled already
         enabled = await api.post(f"workflows/{made['id']}/enable")
         assert (enabled["status"], enabled["warnings"]) == ("active", made["warnings"])
-    applied = await api.post("workflows/apply", {"document": with_repository("by hand"), "enable": True})
-    checked = await api.post("workflows/validate", {"document": with_repository("by hand")})
+    document = listening("by the person", **masked)
+    applied = await api.post("workflows/apply", {"document": document, "enable": True})
+    checked = await api.post("workflows/validate", {"document": document})
     assert applied["warnings"] == checked["warnings"] == made["warnings"]
     fine = await api.post("workflows", listening("fine", status="draft"))
     assert (await api.post(f"workflows/{fine['id']}/enable"))["warnings"] == []
@@ -325,6 +320,36 @@ async def test_runs_are_filtered_by_status_workflow_and_either_id_of_a_delivery(
     for path in ("runs", "deliveries"):
         status, told = await api.call("GET", path, prefix="abc")
         assert (status, told["error"]["path"]) == (400, "prefix")
+
+
+async def test_how_runs_went_is_counted_by_workflow_and_their_lines_are_read(api: Api) -> None:
+    run = await started(api)
+    await api.until(f"runs/{run['id']}", lambda found: found["status"] == "completed")
+    (counted,) = (await api.get("stats", workflow=run["workflow"]))["items"]
+    assert (counted["runs"], counted["by_status"]) == (1, {"completed": 1})
+    assert (counted["tasks"], counted["cost"]) == (0, 0.0)
+    assert (await api.get("stats"))["items"] == [counted]
+    assert (await api.get("stats", before="2020-01-01T00:00:00Z"))["items"] == []
+    assert (await api.refused("GET", "stats", after="2020-01-01"))[1]["path"] == "after"
+    place = f"workflows/{run['workflow']}/logs"
+    (line,) = (await api.get(place))["items"]
+    assert (line["level"], line["message"], line["run"], line["step"]) == ("info", "noted ada", run["id"], "note")
+    assert (await api.get(place, search="NOTED"))["items"] == [line]
+    assert (await api.get(place, search="nothing"))["items"] == (await api.get(place, level="error"))["items"] == []
+    assert (await api.refused("GET", "workflows/none/logs"))[0] == 404
+
+
+async def test_lines_of_older_runs_are_on_the_next_page(api: Api) -> None:
+    first = await started(api)
+    hook = await api.github()
+    second = await api.deliver(hook, "issues", issue())
+    (later,) = (await api.get("runs", delivery=second))["items"]
+    for one in (first, later):
+        await api.until(f"runs/{one['id']}", lambda found: found["status"] == "completed")
+    page = await api.get(f"workflows/{first['workflow']}/logs", limit=1)
+    rest = await api.get(f"workflows/{first['workflow']}/logs", limit=1, cursor=page["next"])
+    assert [line["run"] for line in page["items"] + rest["items"]] == [later["id"], first["id"]]
+    assert rest["next"] is None
 
 
 async def test_runs_are_found_by_a_delivery_that_is_no_longer_kept(api: Api) -> None:

@@ -188,10 +188,10 @@ def test_applying_what_only_becomes_enabled_says_so(cli: Cli) -> None:
     assert cli.done("apply", "-f", file).startswith("unchanged ")
     assert cli.done("apply", "-f", file, "--enable").startswith("enabled    enabled later  (active, ")
     assert cli.done("apply", "-f", file, "--enable").startswith("unchanged ")
-    cli.done("workflows", "disable", "enabled later")
+    cli.done("workflows", "disable", "enabled later", "--running", "drain")
     (told,) = cli.json("apply", "-f", file, "--enable")["workflows"]
     assert (told["status"], told["change"]) == ("active", "unchanged")
-    cli.done("workflows", "archive", "enabled later")
+    cli.done("workflows", "archive", "enabled later", "--running", "drain")
 
 
 def test_apply_stores_nothing_when_one_of_the_files_is_faulty(cli: Cli) -> None:
@@ -211,7 +211,7 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(cli: Cli) -> None:
     text = cli.done("export", "there and back", "--yaml")
     assert read_documents(text) == [document]
     assert cli.json("apply", "-f", "-", stdin=text)["workflows"][0]["change"] == "unchanged"
-    cli.done("workflows", "disable", "there and back")
+    cli.done("workflows", "disable", "there and back", "--running", "drain")
     exported = cli.done("export", "there and back")
     assert json.loads(exported) == {**document, "status": "draft"}
     (again,) = cli.json("apply", "-f", "-", stdin=exported)["workflows"]
@@ -292,7 +292,9 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     ]
     assert "draft" in cli.done("workflows", "disable", made["id"])
     cli.done("workflows", "archive", "switched")
-    assert "switched" not in cli.done("workflows", "list")
+    listed = cli.done("workflows", "list")
+    assert "switched" not in listed
+    assert "SHAPE" in listed
     assert made["id"] in cli.done("workflows", "list", "--status", "archived")
     assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
 

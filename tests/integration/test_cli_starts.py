@@ -82,7 +82,7 @@ def test_a_delivery_is_played_again_for_one_workflow_or_for_all(cli: Cli, served
 
 
 def test_what_was_missed_in_a_period_is_played_again(cli: Cli, served: Served, hook: str) -> None:
-    cli.done("workflows", "disable", "opened")
+    cli.done("workflows", "disable", "opened", "--running", "drain")
     missed = [served.deliver(hook, issue())[0] for _ in range(2)]
     until(cli, ["deliveries"], lambda page: all(one["status"] != "accepted" for one in page["items"]))
     cli.done("workflows", "enable", "opened")
@@ -112,3 +112,45 @@ def test_the_address_of_a_webhook_is_shown_used_and_changed(cli: Cli) -> None:
     assert new["url"] != told["url"]
     assert cli.json("webhook", "hooked") == new
     assert "its trigger is no webhook" in cli.failed("webhook", "by hand")
+
+
+# Test runs
+
+
+def happened(action: str = "opened") -> str:
+    properties = {"repository": "acme/widgets", "event_type": "issues", "action": action, "sender": "ada"}
+    return json.dumps({"event": {"event": "$github_event_received", "properties": properties}})
+
+
+def test_a_workflow_is_tested_action_by_action_or_to_its_end(cli: Cli) -> None:
+    (cli.folder / "happened.json").write_text(happened())
+    assert "success  trigger -> note" in cli.done("test-run", "opened", "--globals", "happened.json")
+    whole = cli.done("test-run", "opened", "--all", "--globals", happened())
+    assert "noted ada" in whole
+    assert whole.endswith("the end is reached\n")
+    note = cli.json("test-run", "opened", "--action", "note", "--globals", happened())
+    assert (note["status"], note["nextActionId"], note["result"]) == ("success", "exit", {"text": "noted ada"})
+
+
+def test_a_file_is_tested_on_a_delivery_without_being_stored(cli: Cli, served: Served, hook: str) -> None:
+    ours, senders = served.deliver(hook, issue())
+    until(cli, ["deliveries"], lambda page: page["items"][0]["status"] != "accepted")
+    file = write(cli, "unstored.json", listening("unstored", "closed"))
+    stopped = cli.done("test-run", file, "--delivery", senders)
+    assert "skipped  trigger" in stopped
+    assert 'action exact ["closed"]: opened does not fit' in stopped
+    assert cli("test-run", file, "--delivery", ours, "--all").returncode == 1
+    assert "unstored" not in cli.done("workflows", "list")
+
+
+def test_a_test_run_that_fails_says_where_and_what_mends_it(cli: Cli) -> None:
+    document = listening("broken")
+    document["actions"][1]["config"]["inputs"]["text"]["value"] = "{upper(event.properties.title)}"
+    file = write(cli, "broken.json", document)
+    over = cli("test-run", file, "--action", "note", "--globals", happened())
+    assert (over.returncode, "error    note" in over.stdout) == (1, True)
+    assert "error: actions[1].config.inputs.text:" in over.stderr
+    assert "hint: " in over.stderr
+    assert "is not JSON" in cli.failed("test-run", "opened", "--globals", "{")
+    assert "did you mean" in cli.failed("test-run", "opened", "--action", "nte", "--globals", happened())
+    assert "there is no workflow" in cli.failed("test-run", "nobody.json", "--globals", happened())

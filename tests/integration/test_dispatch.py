@@ -262,7 +262,7 @@ async def test_a_loop_sees_nothing_that_was_accepted_before_it_was_enabled(servi
 
 async def test_a_loop_that_was_switched_off_starts_nothing_more(service):
     flow = await listening(service, "acme/off")
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await posted(service, issue("acme/off"))
     await all_batches(service)
     assert await service.runs(flow) == []
@@ -272,7 +272,7 @@ async def test_a_loop_that_was_switched_off_starts_nothing_more(service):
 async def test_a_loop_enabled_again_before_dispatch_is_said_to_have_been(service):
     flow = await listening(service, "acme/again")
     before = await posted(service, issue("acme/again"))
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await service.services.workflows.enable(PROJECT, flow, "test")
     await all_batches(service)
     (verdict,) = await service.verdicts(before)
@@ -332,6 +332,18 @@ async def test_a_delivery_that_can_be_parsed_in_the_end_is_dispatched(service, s
     row = await service.delivery(delivery)
     assert (row["status"], row["reason"], row["runs"]) == ("dispatched", "", 1)
     assert len(await service.runs(flow)) == 1
+
+
+async def test_a_batch_whose_time_is_up_leaves_the_rest_to_the_next(service, monkeypatch):
+    monkeypatch.setattr("triggers.dispatch.BATCH_SECONDS", 0.0)
+    monkeypatch.setattr("triggers.dispatch._AT_ONCE", 2)
+    monkeypatch.setattr(service.service.dispatcher, "_most", 256)  # which later tests get back
+    flow = await listening(service, "acme/slow")
+    sent = [await posted(service, issue("acme/slow", number)) for number in range(5)]
+    batches = [await batch(service) for _ in range(3)]
+    assert [(one.taken, one.runs, one.left) for one in batches] == [(2, 2, True), (2, 2, True), (1, 1, False)]
+    assert [(await service.delivery(delivery))["runs"] for delivery in sent] == [1] * 5
+    assert len(await service.runs(flow)) == 5
 
 
 async def test_what_failed_is_tried_again_only_when_its_time_has_come(service, source):
@@ -470,8 +482,8 @@ async def test_a_stored_definition_that_is_broken_is_left_out_alone_with_its_rea
     await all_batches(service)
     assert (len(await service.runs(flow)), len(await service.runs(well))) == (0, 1)
     assert service.services.definitions.broken[flow].reason
-    await service.services.workflows.archive(PROJECT, flow)
-    await service.services.workflows.archive(PROJECT, well)
+    await service.services.workflows.archive(PROJECT, flow, running="drain")
+    await service.services.workflows.archive(PROJECT, well, running="drain")
 
 
 async def test_a_broken_definition_that_is_mended_listens_again(service):

@@ -4,7 +4,6 @@ Each window lasts until everything is quiet and two seconds more; LOOPS_TEST_ECH
 """
 
 import asyncio
-import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from loops.own_output import PURPOSE, Marks, OwnMark, Place
 from loops.store import deliveries, outbox, run_queries, tables
 from loops.store import tasks as task_store
 from server.app import Wiring
-from tests.conftest import ECHO_SECONDS
+from tests.conftest import ECHO_SECONDS as SECONDS
 from tests.doubles.github import TOKEN as GITHUB_TOKEN
 from tests.doubles.github_writes import LOGIN, REPOSITORY_ID, WritableGitHub, writable_github
 from tests.doubles.slack import TOKEN, serving
@@ -35,7 +34,6 @@ from tests.integration.running import PROJECT, Running, eventually, running, sig
 from tests.integration.tasking import calls, ends, scripted, task_action
 from tests.integration.test_slack_sockets import FAST
 
-SECONDS = float(os.environ.get(ECHO_SECONDS, "2"))
 CHANNEL = "C1"
 BRANCH = "loops/fix-7"
 WRITTEN = ("issue_comment", "issues", "create", "push", "pull_request")

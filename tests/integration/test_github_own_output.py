@@ -43,7 +43,7 @@ async def live(service: Running, clock: SetClock) -> AsyncIterator[Running]:
     clock.forward(timedelta(hours=2))
     yield await connect(service, token="ghp_1", api_base_url="http://127.0.0.1:1")
     for listener in service.services.definitions.listeners():
-        await service.services.workflows.disable(PROJECT, listener.key)
+        await service.services.workflows.disable(PROJECT, listener.key, running="drain")
 
 
 def marked(live: Running, place: Place, mark: OwnMark = MARK) -> str:

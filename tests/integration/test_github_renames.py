@@ -28,7 +28,7 @@ async def live(service: Running) -> AsyncIterator[Running]:
     """By way of a connection of the test's own; its loops are switched off in the end."""
     yield await connect(service)
     for listener in service.services.definitions.listeners():
-        await service.services.workflows.disable(PROJECT, listener.key)
+        await service.services.workflows.disable(PROJECT, listener.key, running="drain")
 
 
 def told(name: str, number: int = 990017, **more: Any) -> dict[str, Any]:

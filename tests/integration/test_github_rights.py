@@ -54,7 +54,7 @@ async def live(service: Running, hub: GitHubDouble) -> AsyncIterator[Running]:
     """By way of a connection of the test's own; its loops are switched off in the end."""
     yield await connected(service, hub)
     for listener in service.services.definitions.listeners():
-        await service.services.workflows.disable(PROJECT, listener.key)
+        await service.services.workflows.disable(PROJECT, listener.key, running="drain")
 
 
 async def test_gh_19_a_contributor_with_write_access_starts_a_loop_for_writers(live, hub):
@@ -180,7 +180,7 @@ async def test_without_credentials_the_association_counts_where_the_sender_is_th
         assert not verdict["passed"]
         assert "by the delivery alone" in verdict["reason"]
     assert sum(hub.calls.values()) == 0
-    await live.services.workflows.disable(PROJECT, flow)
+    await live.services.workflows.disable(PROJECT, flow, running="drain")
 
 
 async def test_a_delivery_without_sender_or_repository_asks_nobody(live, hub):
@@ -264,7 +264,7 @@ async def test_the_answers_of_another_token_do_not_count(service, hub):
     again = await connected(service, hub)
     await sent(again, comment())
     assert hub.calls["permission"] == 2
-    await live.services.workflows.disable(PROJECT, flow)
+    await live.services.workflows.disable(PROJECT, flow, running="drain")
 
 
 async def test_with_few_calls_left_everybody_is_a_reader(live, hub):
@@ -285,7 +285,7 @@ async def test_the_installation_of_the_delivery_is_the_one_that_asks(service, hu
     assert (hub.calls["token"], hub.calls["installation"]) == (1, 0)
     verdict = await verdict_of(live, await sent(live, comment("bob", installation={"id": 9})), flow)
     assert "getting the installation's token is refused with status 404" in verdict["reason"]
-    await live.services.workflows.disable(PROJECT, flow)
+    await live.services.workflows.disable(PROJECT, flow, running="drain")
 
 
 async def test_what_waits_for_github_holds_up_nobody_else_and_keeps_the_order_of_its_subject(live, hub):

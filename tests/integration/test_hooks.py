@@ -139,6 +139,15 @@ async def test_a_refusal_for_what_the_sender_did_says_what_it_was(
         async with site.client.post(path, data=b"{}", headers={"X-GitHub-Event": "issues"}) as response:
             assert response.status in {400, 401}
             assert (await response.json())["error"]["hint"]
+        signed = {
+            "X-GitHub-Event": "issues",
+            "X-Hub-Signature-256": f"sha256={hmac.digest(SECRET.encode(), b'{}', 'sha256').hex()}",
+        }
+        async with site.client.post(path, data=b"{}", headers=signed) as response:
+            error = (await response.json())["error"]
+            assert (response.status, error["path"]) == (400, "X-GitHub-Delivery")
+            assert "X-GitHub-Delivery is missing" in error["message"]
+            assert error["hint"]
 
 
 async def test_refused_deliveries_are_logged_once_a_second_for_each_connection_and_status(

@@ -279,7 +279,7 @@ async def test_an_edit_begins_anew_where_it_changes_what_is_counted(service, cha
 async def test_a_window_outlives_switching_off_and_on(service):
     flow = await masked(service, "acme/switched", hash="all", ttl=60)
     await sent(service, "acme/switched")
-    await service.services.workflows.disable(PROJECT, flow)
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
     await service.services.workflows.enable(PROJECT, flow, "test")
     assert await stages(service, await sent(service, "acme/switched")) == ["mask"]
 
@@ -310,7 +310,7 @@ async def test_a_damaged_masking_leaves_its_loop_out_alone_with_the_reason(servi
     await sent(service, "acme/damaged")
     assert (len(await service.runs(flow)), len(await service.runs(well))) == (0, 1)
     assert "trigger_masking" in service.services.definitions.broken[flow].reason
-    await service.services.workflows.archive(PROJECT, flow)
+    await service.services.workflows.archive(PROJECT, flow, running="drain")
 
 
 async def test_what_was_masked_is_explained_as_it_was_decided(service):

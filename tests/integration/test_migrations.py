@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from loops.errors import StoreBusy, StoreError
 from loops.runs.engine import prepare_engine
-from loops.store.database import DEFAULT_PROJECT, engine_for, migrate
+from loops.store.database import DEFAULT_PROJECT, _config, engine_for, migrate
 from loops.store.schema import metadata
-from loops.store.tables import epochs, projects
+from loops.store.tables import epochs, outbox, projects
 from tests.conftest import new_postgres
 
 
@@ -82,6 +83,18 @@ def test_a_fresh_database_is_what_the_tables_in_the_code_say(database_url):
     migrate(database_url)
     assert differences(database_url) == []
     assert {table.name for table in metadata.sorted_tables} <= tables(database_url)
+
+
+def test_a_database_of_the_first_release_is_brought_up_to_this_one(database_url):
+    engine = engine_for(database_url)
+    with engine.begin() as connection:
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        assert not sa.inspect(connection).has_table(outbox.name)
+    engine.dispose()
+    migrate(database_url)
+    assert differences(database_url) == []
 
 
 def test_every_table_of_ours_is_told_from_the_engines_by_its_name():

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 
 from loops.errors import Conflict, NotFound, StoreBusy, StoreError
 from loops.store import connections
 from loops.store import outbox as store
-from loops.store.database import Database, _config, engine_for, migrate, open_database
+from loops.store.database import Database, open_database
 from loops.store.outbox import OutboxRow
 from loops.store.tables import outbox
 from notify.enqueue import Outbox, Stored
@@ -44,7 +43,6 @@ from notify.outbox import LEASE
 from notify.sending import Listener, OutboxSender
 from notify.slack import SlackNotifier
 from tests.doubles.slack import TOKEN, SlackDouble, limited, loses_the_answer, loses_the_request, slack
-from tests.integration.test_migrations import differences
 
 T = TypeVar("T")
 NOW = datetime(2026, 7, 6, 12, 0, tzinfo=UTC)
@@ -759,15 +757,3 @@ async def test_a_process_killed_while_a_mail_server_takes_the_mail_leaves_it_to_
     row = await desk.row()
     assert (row.status, row.due_at) == ("uncertain", None)
     assert desk.told == [("k", "uncertain")]
-
-
-def test_the_outbox_comes_into_a_database_of_the_first_release(database_url):
-    engine = engine_for(database_url)
-    with engine.begin() as connection:
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        assert not sa.inspect(connection).has_table(outbox.name)
-    engine.dispose()
-    migrate(database_url)
-    assert differences(database_url) == []

@@ -1,6 +1,7 @@
 """A step puts its message, its run waits, and is woken once when the message has come to rest: on both databases."""
 
 import asyncio
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -540,6 +541,75 @@ async def test_what_a_person_asks_for_after_its_run_was_cancelled_is_sent(office
     await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
     await office.sender.drain()
     assert double.texts() == ["All is *well*"]
+
+
+# A message that takes too long
+
+
+def going_on(document: dict[str, Any]) -> dict[str, Any]:
+    """The same loop, but it goes on when its message fails, and waits before it ends."""
+    notify = next(action for action in document["actions"] if action["id"] == "notify")
+    pause = {"id": "pause", "name": "Pause", "type": "delay", "config": {"delay_duration": "2d"}}
+    actions = [one for one in document["actions"] if one["id"] != "exit"]
+    made = [{**one, "on_error": "continue"} if one is notify else one for one in actions] + [
+        pause,
+        document["actions"][-1],
+    ]
+    ids = [action["id"] for action in made]
+    edges = [{"from": one, "to": other, "type": "continue"} for one, other in itertools.pairwise(ids)]
+    return {**document, "actions": made, "edges": edges}
+
+
+async def test_a_step_that_waits_no_longer_leaves_no_message_that_a_cancelled_run_would_post(office, double, to_slack):
+    double.faults = [limited(1), limited(600)]
+    run_id = await office.to_its_message(going_on(to_slack))
+    await office.sender.drain()
+    office.clock.time += timedelta(hours=5, minutes=58)
+    await office.sender.drain()
+    office.clock.time += timedelta(minutes=3)
+    run = await office.advance(run_id)
+    assert (run["status"], run["position"]) == ("waiting", "pause")
+    error = (await office.step(run_id))["error"]
+    assert error["code"] == "message.late"
+    assert error["message"] == "given up, as its step waits no longer: Slack asks for fewer messages"
+    (row,) = await office.of(run_id)
+    assert (row.status, row.code, row.due_at) == ("refused", "late", None)
+
+    assert (await office.cancel(run_id)).status == "cancelled"
+    office.clock.time += timedelta(hours=30)
+    await office.sender.drain()
+    assert double.texts() == []
+    await office.write(lambda connection: Outbox(office.clock).send_again(connection, PROJECT, row.id))
+    await office.sender.drain()
+    assert double.texts() == ["All is *well*"]
+
+
+async def test_a_message_whose_turn_has_come_is_waited_for_however_late_it_is(office, double, to_slack):
+    run_id = await office.to_its_message(to_slack)
+    office.clock.time += timedelta(days=2)  # nobody was there to send it
+    run = await office.advance(run_id)
+    assert (run["status"], run["wait"]["kind"]) == ("waiting", "message")
+    assert run["deadline_at"] - office.clock.now() == timedelta(minutes=1)
+    await office.sender.drain()
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert double.texts() == ["All is *well*"]
+
+
+async def test_a_message_that_is_being_sent_or_looked_for_is_waited_for_until_that_is_over(office, double, to_slack):
+    looked: list[tuple[str, str]] = []
+
+    async def look_meanwhile(_request: Any) -> None:
+        office.clock.time += timedelta(hours=7)
+        (row,) = await office.of(run_id)
+        looked.append((row.status, (await office.advance(run_id))["status"]))
+        office.clock.time -= timedelta(hours=7)
+
+    double.faults = [look_meanwhile]
+    run_id = await office.to_its_message(to_slack)
+    await office.sender.drain()
+    assert looked == [("sending", "waiting")]
+    assert (await office.advance(run_id))["status"] == "completed"
+    assert len(double.texts()) == 1
 
 
 @pytest.mark.postgres

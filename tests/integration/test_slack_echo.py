@@ -49,13 +49,18 @@ def answering(channel: str, connection: int, **inputs: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "parts"),
-    [({}, 1), ({"thread_ts": "{event.properties.ts}"}, 1), ({"text": "a long line of text\n\n" * 1400}, 3)],
-    ids=["in the channel", "in the thread", "in several parts"],
+    ("inputs", "parts", "status"),
+    [
+        ({}, 1, "completed"),
+        ({"thread_ts": "{event.properties.ts}"}, 1, "completed"),
+        ({"text": "a long line of text\n\n" * 1400}, 3, "completed"),
+        ({"text": "{event.properties.nothing}"}, 1, "failed"),
+    ],
+    ids=["in the channel", "in the thread", "in several parts", "an alert"],
 )
 @pytest.mark.parametrize("known", [True, False], ids=["its app is known", "its app is not known"])
 async def test_sl_14_every_post_of_a_loop_that_comes_back_starts_no_further_run(
-    live: Running, inputs: dict[str, str], parts: int, known: bool
+    live: Running, inputs: dict[str, str], parts: int, status: str, known: bool
 ) -> None:
     channel = f"C{uuid.uuid4().hex[:10].upper()}"
     async with slack_sockets() as slack:
@@ -68,19 +73,19 @@ async def test_sl_14_every_post_of_a_loop_that_comes_back_starts_no_further_run(
         flow = (await live.create(answering(channel, number, **inputs))).id
         await until(lambda: bool(slack.sockets))
         try:
-            await _one_run_alone(live, slack, channel, flow, number, parts)
+            await _one_run_alone(live, slack, channel, flow, number, parts, status)
         finally:
             await live.write(lambda c: connections.delete(c, PROJECT, number))
             await until(lambda: not slack.sockets)
 
 
 async def _one_run_alone(
-    live: Running, slack: SlackSocketDouble, channel: str, flow: str, number: int, parts: int
+    live: Running, slack: SlackSocketDouble, channel: str, flow: str, number: int, parts: int, status: str
 ) -> None:
     await slack.deliver(post("EvONE", "1793610000.000100", channel=channel))
     (run,) = await eventually(lambda: live.runs(flow), bool)
-    await live.until(run["id"], "completed")
-    assert len(slack.posted[channel]) == parts
+    await live.until(run["id"], status)
+    await until(lambda: len(slack.posted[channel]) == parts)
 
     await asyncio.gather(*slack.echoes)
     rows = await eventually(

@@ -128,7 +128,8 @@ async def test_ag_02_an_answer_that_ends_in_an_error_is_no_success_however_it_re
     assert words in row["reason"]
     (step,) = await service.steps(run_id)
     assert (step["status"], step["result"]["status"]) == ("failed", "failed")
-    assert await outbox_of(service, run_id) == []
+    (told,) = await outbox_of(service, run_id)
+    assert (told.step_id, told.key) == (None, f"{run_id}:alert")
 
 
 async def test_ag_11_an_end_that_says_nothing_is_none_and_noop_needs_a_reason(service):
@@ -142,7 +143,7 @@ async def test_ag_11_an_end_that_says_nothing_is_none_and_noop_needs_a_reason(se
     assert "FINALIZE_EMPTY" in row["reason"]
     codes = [result["code"] for one in await rounds_of(service, task.id) for result in one["results"]]
     assert codes == ["FINALIZE_EMPTY", "FINALIZE_NO_REASON", "FINALIZE_EMPTY"]
-    assert await outbox_of(service, run_id) == []
+    assert [row.key for row in await outbox_of(service, run_id)] == [f"{run_id}:alert"]
 
 
 async def test_ag_11_nothing_to_do_with_a_reason_is_a_result_that_tells_it(service):

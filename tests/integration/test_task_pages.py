@@ -364,3 +364,13 @@ async def test_a_workflow_is_enabled_and_disabled_from_its_own_page(site: Site) 
     await site.sign_in("viewer", "eve")
     forms = (await read(site, f"/workflows/{workflow.id}")).all("form")
     assert [form["action"] for form in forms] == ["/sign-out"]
+
+
+async def test_a_loop_that_was_changed_says_by_what_on_its_page(site: Site) -> None:
+    row = await site.workflow(name="More than a loop", origin_product="loops")
+    page = await read(site, f"/workflows/{row.id}")
+    assert "Changed: it has more than the form of a loop can show" in page.text
+    assert "actions[2] a loop has no step of type delay" in page.text
+    assert "changed: more than a loop" in (await read(site, "/workflows")).text
+    other = await site.workflow(name="Of another origin")
+    assert "Changed:" not in (await read(site, f"/workflows/{other.id}")).text

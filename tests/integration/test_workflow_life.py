@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.running import issue
 from tests.integration.serving import Api, listening, workflow
+from tests.unit.definition.documents import edge, loop
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -139,6 +140,27 @@ async def test_two_changes_at_once_lose_none_of_them(api: Api) -> None:
     assert [status for status, _ in told] == [200, 200]
     shown = await api.get(f"workflows/{made['id']}")
     assert (shown["name"], shown["description"], shown["version"]) == ("busy still", "described", 3)
+
+
+async def test_a_loop_that_gets_another_step_is_shown_as_changed_and_by_what(api: Api) -> None:
+    made = await api.post("workflows", loop("github", "nobody"))
+    path = f"workflows/{made['id']}"
+    assert (made["shape"], made["changed"]) == ("loop", [])
+    note = {"template_id": "template-log", "inputs": {"text": {"value": "noted"}}}
+    operations: list[Any] = [
+        {"op": "add_action", "action": {"id": "note", "type": "function", "config": note}},
+        {"op": "replace_action_edges", "id": "create_task", "edges": [edge("create_task", "note")]},
+        {"op": "add_edge", "edge": edge("note", "exit")},
+    ]
+    status, told = await api.call("PATCH", f"{path}/graph", {"operations": operations})
+    assert (status, told["shape"], told["changed"][0]["path"]) == (200, "changed", "actions[3]")
+    assert "template-log" in told["changed"][0]["message"]
+    assert [one["shape"] for one in (await api.get("workflows"))["items"]] == ["changed"]
+    # What is shown can be sent back.
+    shown = await api.get(path)
+    assert (await api.call("PUT", path, shown))[1]["change"] == "unchanged"
+    other = await api.post("workflows", listening("of another origin"))
+    assert (other["shape"], other["changed"]) == ("workflow", [])
 
 
 # Switching off

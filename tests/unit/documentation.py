@@ -100,12 +100,12 @@ def mentions() -> set[str]:
 def _lines() -> Iterator[str]:
     for block in blocks():
         if block.info in {"", "sh"}:
-            yield from _unbroken(block.text).splitlines()
+            yield from unbroken(block.text).splitlines()
     for path in PAGES:
-        yield from (line for line in _unbroken(_prose(path)).splitlines() if line.startswith("    "))
+        yield from (line for line in unbroken(_prose(path)).splitlines() if line.startswith("    "))
 
 
-def _unbroken(text: str) -> str:
+def unbroken(text: str) -> str:
     """The text with lines joined that a backslash breaks."""
     return re.sub(r" *\\\n *", " ", text)
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import key_text, storable_text
 from triggers.github.payload import Account, Decoded, Payload, Subject
 from triggers.json_body import whole
 from triggers.properties import LazyProperties
 from triggers.source import Topic
-from triggers.storable import key_text, storable_text
 
 EVENT_NAME = "$github_event_received"
 

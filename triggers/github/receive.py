@@ -5,15 +5,16 @@ from typing import Any
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event
+from loops.storable import storable_text
 from triggers.github.event import subject_key, to_event, topic
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Decoded, decode
 from triggers.github.signature import verify
 from triggers.json_body import from_form
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 
 _MOST_HEADER = 200
+_SHOWN = {"x-github-event": "X-GitHub-Event", "x-github-delivery": "X-GitHub-Delivery"}
 _CHANGES_RIGHTS = frozenset({"member", "membership", "organization", "repository", "team", "team_add"})
 
 
@@ -36,8 +37,8 @@ class GitHubSource:
         """Verify with `webhook_secret`, then read. The signature comes first: strangers learn nothing else."""
         headers = incoming.headers
         verify(headers.get("x-hub-signature-256"), incoming.body, secrets.get("webhook_secret", ""))
-        name = _required(headers, "X-GitHub-Event")
-        key = _required(headers, "X-GitHub-Delivery")
+        name = _required(headers, "x-github-event")
+        key = _required(headers, "x-github-delivery")
         decoded = _decoded(headers, incoming.body)
         payload = decoded.payload
         ignored = ignored_reason(name, payload)
@@ -59,11 +60,15 @@ def _decoded(headers: Mapping[str, str], body: bytes) -> Decoded:
 
 
 def _required(headers: Mapping[str, str], name: str) -> str:
-    value = headers.get(name.lower(), "").strip()
+    value = headers.get(name, "").strip()
+    if value and len(value) <= _MOST_HEADER:
+        return storable_text(value)
+    raise _unfit(value, _SHOWN[name])
+
+
+def _unfit(value: str, name: str) -> PayloadMalformed:
     if not value:
         hint = "GitHub sends it with every delivery; a proxy on the way must let it through"
-        raise PayloadMalformed(f"the header {name} is missing", path=name, hint=hint)
-    if len(value) > _MOST_HEADER:
-        message = f"the header {name} is longer than {_MOST_HEADER} characters"
-        raise PayloadMalformed(message, path=name, hint="GitHub's are far shorter: send what GitHub sends")
-    return storable_text(value)
+        return PayloadMalformed(f"the header {name} is missing", path=name, hint=hint)
+    message = f"the header {name} is longer than {_MOST_HEADER} characters"
+    return PayloadMalformed(message, path=name, hint="GitHub's are far shorter: send what GitHub sends")

@@ -12,8 +12,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed, PayloadTooLarge
 from loops.event import JsonValue
+from loops.storable import storable
 from triggers.json_body import check_nesting, from_form, tolerant, too_nested
-from triggers.storable import storable
 
 LIMIT = 20 * 1024 * 1024
 """The most bytes of a captured body, as it comes and unpacked: what PostHog takes itself."""

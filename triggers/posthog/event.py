@@ -10,8 +10,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event, JsonValue, Person
+from loops.storable import key_text, storable_text
 from triggers.source import Topic
-from triggers.storable import storable_text
 
 SOURCE = "posthog"
 MOST_EVENTS = 5000
@@ -76,7 +76,7 @@ def from_webhook(body: JsonValue) -> Fact:
     return Fact(
         name=_name(name, "event.event") if name is not None else UNNAMED,
         uuid=_uuid(event.get("uuid")),
-        distinct_id=distinct_id or (person.id if person else "") or "unknown",
+        distinct_id=distinct_id or (key_text(person.id) if person else "") or "unknown",
         properties=properties,
         timestamp=_timestamp(event.get("timestamp")),
         url=_text(event.get("url")),

@@ -11,6 +11,7 @@ from typing import Any
 
 from loops.errors import PayloadMalformed
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import storable_text
 from triggers.posthog.body import LIMIT, WEBHOOK_LIMIT, decode, unpack
 from triggers.posthog.event import (
     SOURCE,
@@ -26,7 +27,6 @@ from triggers.posthog.event import (
 )
 from triggers.posthog.signature import ID, SIGNATURE, verify
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 
 WEBHOOK, CAPTURE = "webhook", "capture"
 MIGRATION = "a historical migration tells of the past, so it starts nothing"

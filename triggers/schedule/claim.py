@@ -21,6 +21,7 @@ from loops.runs.variables import MOST_BYTES, size_of
 from loops.schedules.draft import CatchUp
 from loops.schedules.timetable import timetable
 from loops.scheduling import is_started_by_schedules, rearm, timing_of
+from loops.storable import storable_text
 from loops.store import schedules as store
 from loops.store.schedules import ScheduleRow
 from loops.store.workflows import WorkflowRow
@@ -28,7 +29,6 @@ from triggers.schedule.event import to_event
 from triggers.schedule.plan import Due, Outcome, Plan, plan
 from triggers.schedule.sheet import Sheet
 from triggers.starting import Start
-from triggers.storable import storable_text
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.schedule")

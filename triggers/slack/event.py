@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import key_text
 from triggers.properties import LazyProperties
 from triggers.slack.payload import Object, inner, items, text
 from triggers.slack.words import message_text
 from triggers.source import Topic
-from triggers.storable import key_text
 
 EVENT_NAME = "$slack_message_received"
 

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
+from loops.storable import storable_text
 from triggers.json_body import check_nesting, from_form, tolerant_object, too_nested, whole
-from triggers.storable import storable_text
 
 Object: TypeAlias = dict[str, JsonValue]
 

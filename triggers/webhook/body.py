@@ -7,8 +7,8 @@ import msgspec
 
 from loops.errors import PayloadMalformed
 from loops.event import JsonValue
+from loops.storable import storable, storable_text
 from triggers.json_body import check_nesting, tolerant, too_nested
-from triggers.storable import storable, storable_text
 
 _ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 _FORM = "application/x-www-form-urlencoded"
@@ -24,7 +24,7 @@ def read_body(body: bytes, content_type: str) -> JsonValue:
     if not bare:
         return None
     if kind.startswith("multipart/"):
-        message = "the body is multipart, which is not read"
+        message = "the header Content-Type says multipart, which is not read"
         raise PayloadMalformed(message, path="Content-Type", hint="send JSON, a form, or text")
     if kind == _FORM:
         return dict(fields(body.decode("utf-8", "replace"), "form"))

@@ -8,8 +8,8 @@ from typing import Any
 from loops.definition.requested import Requested, compile_requested
 from loops.errors import DefinitionError, PayloadMalformed, TemplateError
 from loops.event import Delivery, Event, JsonValue
+from loops.storable import storable, storable_text
 from triggers.posthog.event import internal, internal_reason
-from triggers.storable import storable, storable_text
 from triggers.webhook.body import fields, read_body
 
 SOURCE = "webhook"

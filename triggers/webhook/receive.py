@@ -8,8 +8,8 @@ from typing import Any
 
 from loops.errors import MethodNotTaken, PayloadMalformed
 from loops.event import Delivery, Event
+from loops.storable import storable_text
 from triggers.source import Arrival, Ignored, Incoming
-from triggers.storable import storable_text
 from triggers.webhook.event import (
     METHOD,
     QUERY,

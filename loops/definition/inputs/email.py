@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from email.utils import getaddresses
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -11,6 +12,7 @@ from loops.definition.inputs.base import ConnectionId, Inputs, Templated, Text
 from loops.definition.schema.base import Shape, refused
 
 _TEMPLATE = re.compile(r"\{[{%]")
+_LIST = "as ada@example.com, or Ada <ada@example.com>, Bo <bo@example.com>"
 _ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 
 
@@ -26,8 +28,18 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _addresses(text: str) -> str:
+    if _TEMPLATE.search(_one_line(text)):
+        return text
+    for _name, address in getaddresses([text]) if text.strip() else ():
+        if not _ADDRESS.fullmatch(address):
+            raise refused(f'"{shown(text)}" is no list of email addresses', _LIST)
+    return text
+
+
 Line = Annotated[str, AfterValidator(_one_line)]
 Address = Annotated[Text, AfterValidator(_address)]
+Addresses = Annotated[str, AfterValidator(_addresses)]
 
 
 class Sender(Shape):
@@ -48,18 +60,19 @@ class Recipient(Shape):
 
 
 class Mail(Shape):
-    """The message. An empty `html` sends plain text; `design` is an editor's own state and sends nothing."""
+    """The message. `cc`, `bcc` and `replyTo` are addresses with commas between them. An empty `html` sends plain text;
+    `preheader` is what a list of mails shows of it beside the subject; `design` is an editor's own state and sends
+    nothing."""
 
-    not_here: ClassVar = {
-        "preheader": "is not supported; begin the html with it",
-        "cc": "is not supported; add a step for each recipient",
-        "bcc": "is not supported; add a step for each recipient",
-        "replyTo": "is not supported",
-    }
+    not_here: ClassVar = {"reply_to": "is not supported; write replyTo"}
 
     sender: Sender | None = Field(None, alias="from")
     to: Recipient | None = None
+    cc: Addresses | None = None
+    bcc: Addresses | None = None
+    reply_to: Addresses | None = Field(None, alias="replyTo")
     subject: Line | None = None
+    preheader: str | None = None
     text: str | None = None
     html: str | None = None
     design: JsonValue = None
@@ -83,3 +96,5 @@ class EmailInputs(Inputs):
             parts.append("text or html")
         if parts:
             findings.refuse(join(path, "email"), f"the email lacks {listed(parts)}")
+        if mail.get("preheader") and not mail.get("html"):
+            findings.warn(join(path, "email", "value", "preheader"), "has no effect without html", "leave it out")

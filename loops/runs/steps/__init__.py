@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from loops.runs.step import Step, StepContext
+from loops.runs.step import Step, StepContext, WholeStep
 from loops.runs.steps.delay import DelayStep
 from loops.runs.steps.exit import ExitStep
 from loops.runs.steps.function import FunctionStep
 from loops.runs.templates import Outside, make_templates
 
 
-def make_steps(outside: Outside) -> Mapping[str, Step]:
+def make_steps(outside: Outside) -> Mapping[str, WholeStep]:
     """The steps over what they need from outside."""
     templates = make_templates(outside)
     return {

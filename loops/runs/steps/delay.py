@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from loops.event import JsonValue
 from loops.runs.state import Outcome, Parked, Succeeded, Wait
-from loops.runs.step import StepContext
+from loops.runs.step import Mocked, StepContext
 
 
 class DelayStep:
@@ -19,3 +19,8 @@ class DelayStep:
         early = wake is not None
         context.log("resumed before its time" if early else "the time is over")
         return Succeeded({"until": wait.deadline.isoformat(), "resumed_early": early})
+
+    async def mock(self, context: StepContext) -> Mocked:
+        until = context.now + context.action.config.span
+        context.log(f"would wait {context.action.config.delay_duration}")
+        return Mocked(Succeeded({"until": until.isoformat(), "resumed_early": False}))

@@ -6,7 +6,7 @@ from loops.definition.not_yet import not_built
 from loops.errors import StepUnavailable
 from loops.event import JsonValue
 from loops.runs.state import Wait
-from loops.runs.step import FunctionTemplate, StepContext, StepOutcome
+from loops.runs.step import FunctionTemplate, MockedOutcome, StepContext, StepOutcome
 
 
 class FunctionStep:
@@ -20,6 +20,9 @@ class FunctionStep:
 
     async def resume(self, context: StepContext, wait: Wait, wake: Mapping[str, JsonValue] | None) -> StepOutcome:
         return await self._template(context).resume(context, wait, wake)
+
+    async def mock(self, context: StepContext) -> MockedOutcome:
+        return await self._template(context).mock(context, context.render())
 
     def _template(self, context: StepContext) -> FunctionTemplate:
         template_id: str = context.action.config.template_id

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from loops.event import JsonValue
 from loops.runs.state import Failed, Outcome, Parked, Succeeded, Wait
-from loops.runs.step import StepContext, StepOutcome, Transacted
+from loops.runs.step import Mocked, StepContext, StepOutcome, Transacted
+from loops.tasks.prompt import opening_message
 from loops.tasks.quota import Refused
-from loops.tasks.result import skipped
-from loops.tasks.service import NotAllowed, TaskRequest, TaskService
+from loops.tasks.result import TaskResult, skipped
+from loops.tasks.service import NotAllowed, TaskRequest, TaskService, title_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -23,6 +24,10 @@ _LATE = (
     "see whether tasks are worked on at all (a worker runs), and whether LOOPS_TASKS lets enough of them run at once"
 )
 _NO_PROMPT = "the prompt renders to an empty text: put words of your own beside its variables"
+NO_INSTRUCTIONS = Failed("task.no_instructions", "Instructions are required", _NO_PROMPT)
+MOCKED_MESSAGE = "The final message of the task (mocked: a test run creates no task)."
+_MOCKED: Mapping[str, JsonValue] = {"string": "…", "number": 0, "boolean": False}
+"""What a field of each type holds in a test run."""
 _MENDS: Mapping[str, str] = {
     "timeout": "give it more time with LOOPS_TASK_SECONDS, or ask for less in the prompt",
     "max_rounds": "allow more rounds with LOOPS_TASK_ROUNDS, or ask for less in the prompt",
@@ -49,7 +54,7 @@ class CreateTask:
     async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> StepOutcome:
         request = task_request(context, inputs)
         if not request.prompt:
-            return Failed("task.no_instructions", "Instructions are required", _NO_PROMPT)
+            return NO_INSTRUCTIONS
 
         def create(connection: "Connection") -> Outcome:
             created = self._tasks.create(connection, request)
@@ -74,6 +79,26 @@ class CreateTask:
             return Failed("task.timeout", f"Timed out waiting for the task to finish: it had {_PATIENCE}", _LATE)
 
         return Transacted(look)
+
+    async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Mocked:
+        """A task that is completed at once: its report says that it is none, its fields hold a value of their type."""
+        request = task_request(context, inputs)
+        if not request.prompt:
+            return Mocked(NO_INSTRUCTIONS)
+        context.log("no task is created: quotas, owner and model are not asked")
+        repository = inputs.get("repository")
+        links = [f"https://github.com/{repository}/pull/0"] if isinstance(repository, str) else []
+        output = {name: _MOCKED[kind] for name, kind in request.fields.items()}
+        result = TaskResult("completed", "done", MOCKED_MESSAGE, MOCKED_MESSAGE, output, links)
+        told: Mapping[str, JsonValue] = {
+            "kind": "task",
+            "title": title_of(request),
+            "model": request.model or None,
+            "repository": repository,
+            "first_message": opening_message(request.prompt, request.event),
+            "fields": dict(request.fields),
+        }
+        return Mocked(Succeeded(result.as_json("mocked"), referred=True), (told,))
 
 
 def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskRequest:

@@ -229,6 +229,7 @@ async def test_the_cost_of_a_task_is_unknown_when_one_round_has_no_price():
         ('{"text": 3}', "BAD_ARGUMENTS"),
         ('{"text": "x", "more": 1}', "BAD_ARGUMENTS"),
         ('{"text": NaN}', "BAD_JSON"),
+        ('{"text": -1e999}', "BAD_JSON"),
         ('{"text": "x', "BAD_JSON"),
         ("[" * 100_000, "BAD_JSON"),
     ],

@@ -48,7 +48,10 @@ def test_a_message_whose_recipient_the_event_may_choose_counts_as_writing() -> N
     slack = with_function("template-slack", slack_workspace=7, channel="{event.properties.channel}", text="x")
     assert writes(slack)[0].endswith("the event may choose its channel")
     mail = changed(with_email(), "actions.1.config.inputs.email.value.to.email", "{{ person.properties.email }}")
-    assert writes(mail)[0].endswith("the event may choose its recipient")
+    copied = with_email(cc="{{ person.properties.email }}"), with_email(bcc="{{ person.properties.email }}")
+    for document in (mail, *copied):
+        assert writes(document)[0].endswith("the event may choose its recipient")
+    assert writes(with_email(cc="bo@example.com")) == ()
 
 
 def test_every_action_that_may_write_is_named() -> None:

@@ -283,7 +283,11 @@ def test_an_email_is_escaped_in_its_html_alone():
     assert rendered == {
         "from": {"integrationId": 8, "name": "", "email": None},
         "to": {"email": "ada@example.com", "name": ""},
+        "cc": None,
+        "bcc": None,
+        "replyTo": None,
         "subject": "a & <b>",
+        "preheader": None,
         "text": "a & <b>",
         "html": "<b>a &amp; &lt;b&gt;</b>",
         "design": {"body": "{{ left alone }}"},
@@ -326,8 +330,11 @@ def test_all_that_an_email_lacks_is_listed_at_once(changes, words):
         ({"to": {"email": "ada@example.com", "name": "Ada\r\nBcc: x"}}, "to.name", "must be one line"),
         ({"subject": "Done\n"}, "subject", "must be one line"),
         ({"subject": "Done\u2028Bcc: x"}, "subject", "must be one line"),
-        ({"cc": {"email": "bo@example.com"}}, "cc", "add a step for each recipient"),
-        ({"preheader": "x"}, "preheader", "is not supported"),
+        ({"cc": {"email": "bo@example.com"}}, "cc", "must be text"),
+        ({"cc": "bo@example.com, bo"}, "cc", "is no list of email addresses"),
+        ({"bcc": "bo@example.com\nBcc: x@example.com"}, "bcc", "must be one line"),
+        ({"replyTo": "nobody"}, "replyTo", "is no list of email addresses"),
+        ({"reply_to": "bo@example.com"}, "reply_to", "write replyTo"),
         ({"sbject": "x"}, "sbject", 'did you mean "subject"?'),
         ({"html": "{% if event %}x"}, "html", "expected tag endif"),
     ],
@@ -356,7 +363,24 @@ def test_an_address_may_be_a_template():
     assert rendered["to"]["email"] == "ada@example.com"
 
 
-def test_single_braces_in_a_liquid_field_are_a_warning():
+def test_an_email_may_have_copies_and_other_readers_of_answers():
+    given = {"cc": "Bo <bo@example.com>, cy@example.com", "bcc": "{{ person.email }}", "replyTo": "", "preheader": "Hi"}
+    document = with_email(**given, html="<p>x</p>")
+    scope = {"person": {"email": "di@example.com"}}
+
+    rendered = compiled_of(document).render("step", scope)["email"]
+
+    assert {name: rendered[name] for name in given} == {**given, "bcc": "di@example.com"}
+    assert export_workflow(parsed(document)) == document
+
+
+def test_a_preheader_that_no_reader_would_see_is_a_warning():
+    (warning,) = warned(parsed(with_email(preheader="Hi", html="")))
+
+    assert warning.path == "actions[1].config.inputs.email.value.preheader"
+
+
+def test_tp_04_single_braces_in_a_liquid_field_are_a_warning():
     (warning,) = warned(parsed(with_email(text="It said {variables.task_final_message}.")))
 
     assert warning.path == "actions[1].config.inputs.email.value.text"

@@ -206,6 +206,14 @@ def test_workflows_of_one_project_share_what_they_ask_and_other_projects_do_not(
     assert asks("exact", berlin) is asks("exact", other)
 
 
+def test_a_filter_is_shared_for_as_long_as_anybody_asks_it_however_many_others_there_are() -> None:
+    asked = [one("repository", "exact", f"a/{number}") for number in range(1500)]
+    assert all(
+        one("repository", "exact", f"a/{number}").predicates[0] is before.predicates[0]
+        for number, before in enumerate(asked)
+    )
+
+
 def test_in_may_be_looked_up_like_exact_and_what_is_read_elsewhere_may_not() -> None:
     assert dict(one("repository", "in", ["Acme/Widgets"]).exact) == {"repository": {"acme/widgets"}}
     assert dict(one("repository", "exact", "a/b", type="person").exact) == {}

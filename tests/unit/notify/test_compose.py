@@ -45,6 +45,45 @@ def test_an_email_is_plain_text_and_html_from_a_connection():
     assert email(html="<p>All</p>").html == "<p>All</p>"
 
 
+def test_an_email_has_copies_and_readers_of_answers_by_lists_of_addresses():
+    made = email(cc='"Bo, the second" <bo@example.org>, cy@example.org', bcc="di@example.org", replyTo="", html="x")
+    assert isinstance(made.target, EmailTarget)
+    assert made.target.cc == (Address("bo@example.org", "Bo, the second"), Address("cy@example.org"))
+    assert (made.target.bcc, made.target.reply_to) == ((Address("di@example.org"),), ())
+    assert made.target.addressee == "ada@example.org, cc bo@example.org, cc cy@example.org, bcc di@example.org"
+    assert Message.from_json(made.as_json()) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("bo", "cc came to 'bo' is no email address"),
+        ("bo@example.org\nBcc: x@example.org", "more than one line"),
+        ("bo@example.org\u2028x@example.org", "more than one line"),
+        ({"email": "bo@example.org"}, "a domain with marks that no domain has"),
+        (",".join(f"a{n}@example.org" for n in range(51)), "51 addresses"),
+        ("a" * 30_000, "30,000 characters"),
+    ],
+)
+def test_a_list_that_rendered_to_no_addresses_fails_the_step(given, words):
+    assert words in refusal(email, cc=given)
+
+
+HIDDEN = '<div style="display:none;max-height:0;overflow:hidden">a &amp; &lt;b&gt;</div>'
+
+
+@pytest.mark.parametrize(
+    ("html", "made"),
+    [
+        ("<p>x</p>", f"{HIDDEN}<p>x</p>"),
+        ("<html><BODY class='y'><p>x</p>", f"<html><BODY class='y'>{HIDDEN}<p>x</p>"),
+        ("", ""),
+    ],
+)
+def test_a_preheader_stands_unseen_before_the_html(html, made):
+    assert email(html=html, preheader=" a & <b> ").html == made
+
+
 @pytest.mark.parametrize(
     ("given", "number"), [(7, 7), ("7", 7), (None, None), ("seven", None), (True, None), (0, None)]
 )
@@ -62,7 +101,7 @@ def test_the_id_of_a_connection_is_a_number_or_its_text(given, number):
         ("U0123456789", "U0123456789"),
     ],
 )
-def test_a_channel_is_the_id_of_what_a_picker_stores(given, channel):
+def test_sl_32_a_channel_is_the_id_of_what_a_picker_stores(given, channel):
     assert slack(channel=given).target.channel == channel
 
 

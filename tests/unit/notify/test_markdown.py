@@ -45,7 +45,7 @@ PINGS = re.compile(r"<[@!#][^>]*>")
         ("a | b\nno table", "a | b\nno table"),
     ],
 )
-def test_markdown_becomes_what_slack_shows(markdown: str, mrkdwn: str):
+def test_sl_27_markdown_becomes_what_slack_shows(markdown: str, mrkdwn: str):
     assert to_mrkdwn(markdown) == mrkdwn
 
 
@@ -72,7 +72,7 @@ def test_links_are_kept_with_their_ampersands(markdown: str, mrkdwn: str):
     assert to_mrkdwn(markdown) == mrkdwn
 
 
-def test_agent_text_is_escaped_once_pings_nobody_and_keeps_its_links():
+def test_sl_26_agent_text_is_escaped_once_pings_nobody_and_keeps_its_links():
     shown = to_mrkdwn("a<b & <!here> <https://x?a=1&b=2|t>")
     assert shown == "a&lt;b &amp; &lt;!here&gt; <https://x?a=1&b=2|t>"
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from notify.message import Address, EmailTarget, Message
-from notify.mime import compose, one_line, wire_address
+from notify.mime import LONGEST_LINE, compose, one_line, wire_address
 
 NOW = datetime(2026, 7, 6, 12, 0, tzinfo=UTC)
 ADA = Address("ada@example.org", "Ada")
@@ -46,7 +46,7 @@ def read(raw: bytes) -> EmailMessage:
         "=?utf-8?b?!!?=",
     ],
 )
-def test_nothing_written_into_a_subject_makes_another_header(subject: str):
+def test_em_01_nothing_written_into_a_subject_makes_another_header(subject: str):
     for mail in (read(content(subject=subject)), read(content(Address("a@b.org", subject))), read(
         content(to=(Address("a@b.org", subject),))
     )):  # fmt: skip
@@ -60,7 +60,7 @@ def test_nothing_written_into_a_subject_makes_another_header(subject: str):
 @pytest.mark.parametrize(
     "subject", ['Отчёт 🎉 " , é', "plain", "a" * 300, "é" * 300, "two  spaces é  here", "", "a, b; c"]
 )
-def test_a_subject_decodes_to_what_was_written(subject: str):
+def test_em_03_a_subject_decodes_to_what_was_written(subject: str):
     assert read(content(subject=subject))["Subject"] == subject
 
 
@@ -88,21 +88,21 @@ def test_a_name_decodes_to_what_was_written(name: str):
     ]  # fmt: skip
 
 
-def test_the_same_message_is_the_same_mail_whenever_it_is_made():
+def test_em_08_the_same_message_is_the_same_mail_whenever_it_is_made():
     mail = read(content())
     assert mail["Message-ID"] == "<loops.0a1b@example.org>"
     assert mail["Date"].datetime == NOW
     assert content() == content()
 
 
-def test_an_empty_html_is_plain_text_alone():
+def test_em_07_an_empty_html_is_plain_text_alone():
     mail = read(content(text="only text", html=""))
     assert mail.get_content_type() == "text/plain"
     assert not mail.is_multipart()
     assert mail.get_content() == "only text\r\n"
 
 
-def test_text_and_html_are_alternatives():
+def test_em_07_text_and_html_are_alternatives():
     mail = read(content(text="plain", html="<p>rich</p>"))
     assert mail.get_content_type() == "multipart/alternative"
     assert [part.get_content_type() for part in mail.iter_parts()] == ["text/plain", "text/html"]
@@ -194,6 +194,19 @@ def test_words_that_only_look_encoded_are_a_line_all_the_same(text: str):
     assert "=?" not in line
     assert one_line(line) == line
     assert set(read(content(Address("a@b.org", text), subject=text)).keys()) <= HEADERS
+
+
+@pytest.mark.parametrize(
+    "text", ["=?", "=?x?q?", "=?utf-8?q?a?= ", "=?utf-8?q?=0A?= =?", "é=?x?b?", "\n", "=? "], ids=repr
+)
+def test_a_text_of_any_length_becomes_a_line_of_bounded_length(text: str):
+    """Looked through as a whole, some of these would take minutes: that this comes back is half of the test."""
+    long = text * (1_000_000 // len(text))
+    line = one_line(long)
+    assert len(line) <= LONGEST_LINE
+    assert line == "" or line[-1] == "…"
+    assert one_line(line) == line
+    assert len(content(subject=long)) < 10_000
 
 
 @pytest.mark.parametrize("mark", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])

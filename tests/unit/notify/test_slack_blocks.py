@@ -17,7 +17,7 @@ def sections(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [3000, 3001, 4001, 40_001, 65_536])
-def test_a_report_of_any_size_is_posted_whole(size: int):
+def test_sl_25_a_report_of_any_size_is_posted_whole(size: int):
     words = [f"word{number}" for number in range(size)]
     text = " ".join(words)[:size]
     made = parts(message(text))
@@ -27,7 +27,7 @@ def test_a_report_of_any_size_is_posted_whole(size: int):
     assert len(made) == -(-len(sections(text)) // 4)
 
 
-def test_a_block_of_code_across_all_parts_is_closed_in_each():
+def test_sl_25_a_block_of_code_across_all_parts_is_closed_in_each():
     code = "\n".join(f"emoji 🎉 {number} & <tag>" for number in range(3000))
     made = sections(f"Report\n```python\n{code}\n```\nEnd")
     assert len(made) > 20

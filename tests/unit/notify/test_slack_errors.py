@@ -20,7 +20,7 @@ def test_every_refusal_names_itself_the_channel_and_its_mend(code: str):
     assert "{" not in outcome.mend
 
 
-def test_a_missing_scope_is_told_with_what_is_needed_and_what_is_there():
+def test_sl_31_a_missing_scope_is_told_with_what_is_needed_and_what_is_there():
     outcome = outcome_of(answer("missing_scope", needed="im:write", provided="chat:write"), "U1")
     assert isinstance(outcome, Refused)
     assert "needed im:write, provided chat:write" in outcome.reason

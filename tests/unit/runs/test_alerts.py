@@ -1,5 +1,6 @@
 """When people are told of failures, and what they are told."""
 
+import itertools
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -80,30 +81,47 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_whatever_happens_no_hour_has_more_than_two_notices_and_every_failure_is_told_while_it_lasts(steps):
+def test_whatever_happens_alerts_are_an_hour_apart_each_has_one_recovery_and_every_failure_is_counted(steps):
     known, minute = Failures(), 0
-    notices: list[tuple[int, object]] = []
-    failed = counted = 0
+    alerts: list[int] = []
+    failed = counted = recoveries = 0
     for kind, after in steps:
         minute += after
+        notice = None
         if known.due_at is not None and known.due_at <= NOW + minute * MINUTE:
-            known, told = hour_over(known, NOW + minute * MINUTE)
-            notices.append((minute, told))
-            counted += told.before + 1 if told is not None else 0
+            known, notice = hour_over(known, NOW + minute * MINUTE)
         if kind == "complete":
             untold = known.untold
             known, recovered = run_completed(known)
             counted += untold - known.untold
-            notices.append((minute, recovered))
+            recoveries += recovered is not None
         else:
             failed += 1
-            known, notice = fail(known, minute, is_told=kind == "fail and tell")
-            counted += notice.before + 1 if notice is not None else kind == "fail and tell"
-            notices.append((minute, notice))
-    told_at = [at for at, notice in notices if notice is not None]
-    assert all(sum(start <= at < start + 60 for at in told_at) <= 2 for start in told_at)
+            known, soon = fail(known, minute, is_told=kind == "fail and tell")
+            assert notice is None or soon is None
+            assert soon is not None or kind == "fail and tell" or known.due_at is not None
+            notice = notice or soon
+            counted += kind == "fail and tell"
+        if notice is not None:
+            alerts.append(minute)
+            counted += notice.before + 1
+    assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(alerts))
+    assert recoveries <= len(alerts) + sum(kind == "fail and tell" for kind, _after in steps)
     assert failed == counted + known.untold
-    assert known.untold == 0 or not known.is_failing or known.due_at is not None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 90)), max_size=60))
+def test_a_loop_that_changes_its_mind_has_no_more_recoveries_than_alerts(steps):
+    known, minute, alerts, recoveries = Failures(), 0, 0, 0
+    for breaks, after in steps:
+        minute += after
+        if breaks:
+            known, notice = fail(known, minute)
+            alerts += notice is not None
+        else:
+            known, recovered = run_completed(known)
+            recoveries += recovered is not None
+    assert recoveries <= alerts <= minute // 60 + 1
 
 
 @pytest.mark.parametrize(

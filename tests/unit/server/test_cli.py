@@ -14,19 +14,21 @@ from loops.connections.kinds import KINDS
 from loops.definition.workflow import Status
 from loops.errors import DefinitionError, Fault, NotFound
 from loops.runs.state import RunStatus
+from notify.outbox import Status as MessageStatus
 from server.api import deliveries as api_deliveries
 from server.api.reference import api_reference
 from server.auth import ROLES
-from server.cli import access, deliveries, main, runs, workflows
+from server.cli import access, deliveries, main, messages, runs, workflows
 from server.cli.output import complain, plain, show_list, table, took
 from server.cli.parser import build_parser
 from server.cli.reference import cli_reference
+from server.mcp.reference import mcp_reference
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"aiohttp", "alembic", "dbos", "lark", "pydantic", "sqlalchemy", "sqlmodel", "uvloop"}
 
 
-@pytest.mark.parametrize(("page", "made"), [("cli", cli_reference), ("api", api_reference)])
+@pytest.mark.parametrize(("page", "made"), [("cli", cli_reference), ("api", api_reference), ("mcp", mcp_reference)])
 def test_a_reference_page_is_what_the_code_says(page: str, made) -> None:
     text = (ROOT / "docs" / "reference" / f"{page}.md").read_text("utf-8")
     assert text == made(), f"run: python -m server.{page}.reference > docs/reference/{page}.md"
@@ -73,6 +75,7 @@ def test_the_choices_of_the_parser_are_those_of_the_service() -> None:
     assert get_args(RunStatus) == runs._STATUSES
     assert get_args(Status) == workflows._STATUSES
     assert deliveries._STATUSES == api_deliveries._STATUSES
+    assert get_args(MessageStatus) == messages._STATUSES
 
 
 def test_text_from_outside_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.errors import PayloadMalformed
-from triggers.json_body import NESTING_LIMIT, check_nesting, from_form, whole
+from triggers.json_body import NESTING_LIMIT, check_nesting, from_form, tolerant, tolerant_object, whole
 
 texts = st.text(st.sampled_from('[]{}"\\/ab:,\n é'), max_size=8)
 documents = st.recursive(
@@ -63,3 +63,41 @@ def test_a_whole_body_is_what_json_says(value: Any) -> None:
     wanted = {"value": value}
     assert whole(json.dumps(wanted).encode()) == wanted
     assert whole(json.dumps(wanted, ensure_ascii=False).encode()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"a": 1,\n "b" 2}', "Expecting ':' delimiter at line 2 column 6, character 14"),
+        (b'{"a": "\xc3\xa9', "Unterminated string starting at line 1 column 7, character 6"),
+        (b"{} x", "Extra data at line 1 column 4, character 3"),
+        (b'["NaN", "\\"NaN", NaN]', "NaN is no JSON value at line 1 column 18, character 17"),
+        (b'{"-Infinity": -Infinity}', "-Infinity is no JSON value at line 1 column 15, character 14"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_json_is_told_where(body: bytes, told: str) -> None:
+    with pytest.raises(PayloadMalformed) as caught:
+        tolerant(body)
+    assert caught.value.message == f"the body is no JSON: {told}"
+    assert (caught.value.path, bool(caught.value.hint)) == ("body", True)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"x"', b"true", b"5"], ids=repr)
+def test_what_is_no_object_is_told_what_it_is(body: bytes) -> None:
+    assert tolerant(body) == json.loads(body)
+    with pytest.raises(PayloadMalformed, match="must be a JSON object, got") as caught:
+        tolerant_object(body)
+    assert caught.value.path == "body"
+
+
+@given(before=st.lists(texts, max_size=3), value=documents, ends=st.booleans())
+def test_the_bracket_that_is_one_too_many_is_told(before: list[str], value: Any, ends: bool) -> None:
+    head = json.dumps([*before, value], ensure_ascii=False)[:-1] + ', "é[[["'
+    body = head + "," + "[" * (NESTING_LIMIT + 5) + ("]" * (NESTING_LIMIT + 6) if ends else "")
+    if depth(value) >= NESTING_LIMIT:
+        return
+    with pytest.raises(PayloadMalformed) as caught:
+        (check_nesting if ends else tolerant)(body.encode() if ends else body.replace("[" * 9, "[" * 900).encode())
+    at = len(head) + 1 + NESTING_LIMIT - 1
+    assert caught.value.message == f"the body nests deeper than {NESTING_LIMIT} levels, at character {at}"

@@ -108,7 +108,7 @@ def test_what_is_removed_or_replaced_leaves_nothing_behind(
     for one in left:
         index.remove(one.key)
     assert len(index) == 0
-    assert index._roots == {}
+    assert index._tables == {}
 
 
 @given(wanted=listeners, occurred=events, project=projects)

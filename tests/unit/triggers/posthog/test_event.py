@@ -1,6 +1,7 @@
 """What PostHog sends, as events."""
 
 import copy
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from loops.errors import PayloadMalformed
 from tests.unit.triggers.posthog.deliveries import RECEIVED, SOURCE, captured, delivery, fixture, packed, parsed
 from triggers.posthog.event import LONGEST_NAME, MOST_EVENTS, api_key
+from triggers.posthog.people import People, enriched
 from triggers.posthog.receive import MIGRATION
 from triggers.source import Arrival, Ignored, Incoming, Topic
 
@@ -106,8 +108,7 @@ def test_only_a_connection_with_a_secret_makes_verified_events() -> None:
         ({"event": {"event": ""}}, "event.event"),
         ({"event": {"event": ["x"]}}, "event.event"),
         ({"event": {"event": "x" * (LONGEST_NAME + 1)}}, "event.event"),
-        ({"event": {"event": "x", "uuid": 1}}, "event.uuid"),
-        ({"event": {"event": "x", "distinct_id": {}}}, "event.distinct_id"),
+        ({"event": {"event": "x", "distinct_id": "x" * (LONGEST_NAME + 1)}}, "event.distinct_id"),
         ({"event": {"event": "x", "properties": []}}, "event.properties"),
     ],
 )
@@ -115,6 +116,8 @@ def test_a_webhook_whose_field_does_not_fit_is_told_which(body: Any, path: str) 
     with pytest.raises(PayloadMalformed) as caught:
         parsed(body)
     assert caught.value.message.startswith(path)
+    assert caught.value.path == path.removesuffix(" must")
+    assert caught.value.hint
 
 
 # Captures
@@ -251,19 +254,40 @@ def test_what_unpacks_to_many_times_its_size_is_not_kept_decoded() -> None:
         ({"event": "x" * (LONGEST_NAME + 1)}, "batch[1].event is longer"),
         ({"distinct_id": None}, "batch[1].distinct_id is missing"),
         ({"distinct_id": ""}, "batch[1].distinct_id is missing"),
-        ({"distinct_id": True}, "batch[1].distinct_id must"),
-        ({"distinct_id": ["a"]}, "batch[1].distinct_id must"),
         ({"distinct_id": "x" * (LONGEST_NAME + 1)}, "batch[1].distinct_id is longer"),
-        ({"uuid": 7}, "batch[1].uuid"),
-        ({"properties": "x"}, "batch[1].properties"),
-        ({"$set": "x"}, "batch[1].$set"),
-        ({"properties": {"$set_once": 3}}, "batch[1].properties.$set_once"),
+        ({"properties": "x"}, "batch[1].properties must"),
     ],
 )
 def test_an_event_whose_field_does_not_fit_is_told_where(change: dict[str, Any], path: str) -> None:
     with pytest.raises(PayloadMalformed) as caught:
         arrival({"batch": [event(), {**event(uuid=None), **change}]})
     assert caught.value.message.startswith(path)
+    assert caught.value.path == path.partition(" ")[0]
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("value", [7, True, [], ["a"], {"a": None}, 2**70, 1.5], ids=repr)
+def test_what_is_no_text_in_the_place_of_an_id_stands_for_one_the_same_each_time(value: Any) -> None:
+    (first,), (again,) = captured({"batch": [event(uuid=value)]}), parsed({"event": event(uuid=value)})
+    assert first.uuid == again.uuid
+    assert first.uuid != captured({"batch": [event(uuid="another")]})[0].uuid
+    (found,) = captured({"batch": [event(distinct_id=value)]})
+    assert found.distinct_id == json.dumps(value, separators=(",", ":"))
+    assert found.distinct_id == parsed({"event": event(distinct_id=value)})[0].distinct_id
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "kept"),
+    [(None, 5, 5), ({"a": 1}, "x", "x"), ("x", {"a": 1}, {"a": 1}), ([], None, []), (3, 4, 4)],
+    ids=repr,
+)
+def test_a_change_that_is_no_object_stays_what_it_is_and_changes_nobody(inner: Any, outer: Any, kept: Any) -> None:
+    given = {"$set": outer, "properties": {"$set": inner}}
+    (found,) = captured({"batch": [event(**given)]})
+    assert found.properties["$set"] == kept
+    (known,) = enriched([found], People())
+    assert known.person is not None
+    assert known.person.properties == (kept if isinstance(kept, dict) else {})
 
 
 @pytest.mark.parametrize(

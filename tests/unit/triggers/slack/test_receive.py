@@ -129,16 +129,16 @@ def test_sl_19_a_form_that_is_none_of_slacks_is_400_and_says_why(body: bytes, to
         ({"event": "message"}, "event is missing, or no object"),
         ({"event": {}}, "event.type is missing"),
         ({"event": {"type": 5}}, "event.type is missing"),
-        ({"event_id": "E" * 201}, "event_id is longer than 200"),
     ],
 )
 def test_an_envelope_that_lacks_what_slack_always_sends_is_400_and_names_it(changes: Any, told: str) -> None:
     with pytest.raises(PayloadMalformed, match=told) as caught:
         receive(fixture("message__plain") | changes)
-    assert caught.value.hint or "longer" in told
+    assert caught.value.path == told.partition(" ")[0]
+    assert caught.value.hint
 
 
-@pytest.mark.parametrize("event_id", [None, "", 7])
+@pytest.mark.parametrize("event_id", [None, "", 7, "E" * 201])
 def test_an_event_without_an_id_is_known_by_its_bytes(event_id: Any) -> None:
     arrival = receive(fixture("message__plain", event_id=event_id))
     assert arrival.key.startswith("message:")
