@@ -1,4 +1,4 @@
-"""`loops demo`: the whole way from a delivery to the message, on a throw-away data folder.
+"""`loops demo`: the whole way from a delivery or a time to the message, on a throw-away data folder.
 
 Nothing here is special: the service is the product's, the deliveries are signed and sent over HTTP as their senders
 send them, and what is printed comes from the same API that everybody uses. Only two things are none: a script speaks in
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +24,7 @@ import yaml
 
 from config.settings import Settings, ensure_secret_key, read_settings
 from loops.errors import ConfigError, Fault
+from loops.schedules.draft import SHAPES
 from server.app import Service
 from server.cost_words import OF_THE_SETTING
 from server.demo_payloads import issue_opened, signed_up, slack_message
@@ -32,6 +34,7 @@ from server.demo_slack import ADA, BEN, NAME, TOKEN, SlackStandIn, standing_in
 from server.logs import setup_logging
 
 _LOOPS = ("github-issue-triage.yaml", "slack-answer-in-thread.yaml", "posthog-signup-summary.yaml")
+_ON_TIME = "schedule-morning-report.yaml"
 
 
 class Demo:
@@ -43,6 +46,7 @@ class Demo:
         self._showing = Showing(session, out, stand_in.conversation)
         self._say = self._showing.say
         self._hooks: dict[str, str] = {}
+        self._on_time = ""
         self._secrets = {
             "github": secrets.token_urlsafe(24),
             "slack": secrets.token_hex(16),
@@ -61,11 +65,14 @@ class Demo:
         issue, closed = await self._send_issues()
         question, asked = await self._ask()
         sign_up = await self._send("posthog", "signed_up", posthog(self._secrets["posthog"], signed_up()))
+        schedule = await self._schedule()
         await self._tell(issue)
         await self._tell(closed)
         await self._tell(asked)
         await self._tell_of_own(question)
         await self._tell(sign_up)
+        self._say()
+        await self._showing.occurrence(schedule)
 
     async def _set_up(self) -> None:
         """Slack comes first: its connection is number 1, which the examples name."""
@@ -81,8 +88,22 @@ class Demo:
             made = await self._post("integrations", {"kind": kind, "name": name, "settings": more})
             self._hooks[kind] = f"/hooks/{kind}/{made['id']}"
         for name in _LOOPS:
-            document = yaml.safe_load((files("config") / "examples" / name).read_text(encoding="utf-8"))
-            await self._post("workflows/apply", {"document": document, "enable": True})
+            await self._apply(name)
+        self._on_time = await self._apply(_ON_TIME)
+
+    async def _apply(self, name: str) -> str:
+        """Apply and enable an example; the workflow's id."""
+        document = yaml.safe_load((files("config") / "examples" / name).read_text(encoding="utf-8"))
+        applied = await self._post("workflows/apply", {"document": document, "enable": True})
+        return str(applied["id"])
+
+    async def _schedule(self) -> Mapping[str, Any]:
+        """A second schedule of the loop that is started by the clock: once, in the next seconds."""
+        due = (datetime.now(UTC) + timedelta(seconds=2)).replace(microsecond=0)
+        given = {"rrule": SHAPES["once"], "starts_at": due.isoformat(), "timezone": "Europe/Berlin"}
+        made: Mapping[str, Any] = await self._post(f"workflows/{self._on_time}/schedules", given)
+        self._say(f"  {'schedule':<9}{'once, at':<23}{due:%H:%M:%S} UTC")
+        return made
 
     async def _send_issues(self) -> tuple[str, str]:
         """An issue that is opened, told twice, forged, and closed; the ids of the two deliveries that count."""
@@ -197,7 +218,7 @@ async def _played(settings: Settings, stand_in: SlackStandIn, out: TextIO, *, le
 async def _invite(service: Service, out: TextIO) -> None:
     lines = (
         "",
-        f"Pages:  {service.url}/deliveries   {service.url}/runs   {service.url}/outbox",
+        f"Pages:  {service.url}/deliveries   {service.url}/runs   {service.url}/schedules   {service.url}/outbox",
         f"Token:  {service.new_token}",
         "Stop with Ctrl-C; nothing is left behind.",
     )

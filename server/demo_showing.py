@@ -48,6 +48,21 @@ class Showing:
         for run in (await self.get("runs", delivery=delivery_id))["items"]:
             await self.run(run["id"])
 
+    async def occurrence(self, schedule: Mapping[str, Any]) -> None:
+        """What became of the one occurrence of a schedule once it is due, and the run that it started."""
+        self.say(f"schedule: {plain(schedule['when'])}")
+        path = f"workflows/{schedule['workflow']}/schedules/{schedule['id']}/occurrences"
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                past = (await self.get(path))["items"]
+                if past:
+                    break
+                await asyncio.sleep(0.05)
+        reason = f": {plain(past[0]['reason'])}" if past[0]["reason"] else ""
+        self.say(f"  {past[0]['outcome']} {plain(schedule['workflow_name'])}, due at {plain(past[0]['at'])}{reason}")
+        if past[0]["run"] is not None:
+            await self.run(past[0]["run"])
+
     async def _settled(self, delivery_id: str) -> Mapping[str, Any]:
         async with asyncio.timeout(_PATIENCE):
             while True:

@@ -1,9 +1,9 @@
-"""All measurements, one after the other: `python -m tests.bench [github match engine slack kill receive]`."""
+"""All measurements, one after the other: `python -m tests.bench [github match schedules engine slack kill receive]`."""
 
 import subprocess
 import sys
 
-BENCHES = ("github", "match", "engine", "slack", "kill", "receive")
+BENCHES = ("github", "match", "schedules", "engine", "slack", "kill", "receive")
 
 
 def main() -> int:

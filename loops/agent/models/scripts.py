@@ -82,6 +82,9 @@ def _told(messages: Sequence[Message]) -> _Told:
         return _Told(
             said.strip() or "a message", f"written in {properties.get('channel')}", _text(properties, "user"), said
         )
+    if source == "schedule":
+        told = f"it is {_text(properties, 'local_time')} in {_text(properties, 'timezone')}"
+        return _Told(f"The run of {_text(properties, 'weekday')}", "started", "its schedule", told)
     name = _text(event, "event") or "an event"
     who = _text(_mapping(event.get("person")), "name") or _text(event, "distinct_id")
     plain = [f"{key} {value}" for key, value in properties.items() if not key.startswith("$")]

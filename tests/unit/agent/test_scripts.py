@@ -56,6 +56,15 @@ async def told(event: Mapping[str, Any]) -> tuple[str, str]:
             ["**an event**", "- push by ada: nothing"],
         ),
         (
+            {
+                "source": "schedule",
+                "properties": {
+                    "weekday": "Monday", "local_time": "2026-06-15T09:00:00+02:00", "timezone": "Europe/Berlin",
+                },
+            },
+            ["**The run of Monday**", "- started by its schedule: it is 2026-06-15T09:00:00+02:00 in Europe/Berlin"],
+        ),
+        (
             {"source": "slack", "properties": {"channel": "C1", "user": "U1", "message_text": "is it on?"}},
             ["**is it on?**", "- written in C1 by U1: is it on?"],
         ),
@@ -75,7 +84,7 @@ async def told(event: Mapping[str, Any]) -> tuple[str, str]:
             ["**an event**", "- an event by somebody: nothing"],
         ),
     ],
-    ids=["an issue", "a push", "a message", "a sign-up", "a webhook", "too large to be read whole"],
+    ids=["an issue", "a push", "a schedule", "a message", "a sign-up", "a webhook", "too large to be read whole"],
 )  # fmt: skip
 async def test_the_script_repeats_what_it_read_and_says_that_it_is_a_script(
     event: Mapping[str, Any], lines: list[str]

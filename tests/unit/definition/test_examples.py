@@ -6,6 +6,7 @@ import pytest
 
 import config
 from loops.definition import compile_workflow, export_workflow, read_documents, to_yaml
+from loops.schedules.file import read_entries, split
 from tests.unit.definition.documents import compiled_of, parsed, warned
 
 EXAMPLES = sorted((Path(config.__file__).parent / "examples").iterdir())
@@ -18,12 +19,15 @@ def test_there_are_examples():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_a_workflow_that_is_only_warned_about_what_this_release_lacks(path):
     for document in read_documents(path.read_text("utf-8"), path.name):
-        workflow = parsed(document)
+        definition, schedules = split(document)
+        workflow = parsed(definition)
 
         assert warned(workflow) == []
         assert compile_workflow(workflow).sources
-        assert export_workflow(workflow) == document
+        assert export_workflow(workflow) == definition
         assert read_documents(to_yaml(document)) == [document]
+        for entry in () if schedules is None else read_entries(schedules, of_loop=workflow.origin_product == "loops"):
+            assert entry.warnings == ()
 
 
 def test_the_issue_example_writes_what_was_opened():

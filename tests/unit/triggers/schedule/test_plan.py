@@ -91,5 +91,6 @@ def test_the_event_of_an_occurrence_is_the_same_whoever_makes_it_and_has_no_pers
     one, other = (to_event("s1", moment, zone, late=late) for late in (False, True))
     assert one.uuid == other.uuid != to_event("s2", moment, zone, late=False).uuid
     assert (one.name, one.source, one.distinct_id, one.person) == ("$scheduled", "schedule", "schedule_s1", None)
+    assert one.subject == "schedule_s1"  # what a run leaves open is open to the next one
     assert one.properties["local_time"] == "2026-06-15T09:00:00+02:00"
     assert (one.properties["weekday"], other.properties["late"]) == ("Monday", True)
