@@ -69,6 +69,9 @@ PURE = (
     "triggers/verdict.py",
     "triggers/manual/__init__.py",
     "triggers/manual/event.py",
+    "triggers/schedule/__init__.py",
+    "triggers/schedule/event.py",
+    "triggers/schedule/plan.py",
     "triggers/webhook/*.py",
     "server/auth.py",
 )

@@ -99,7 +99,7 @@ class _Faults:
         value = given.get(key)
         if value is None or isinstance(value, str):
             return value
-        self.add(Fault(key, "is no text"))
+        self.add(Fault(key, "is no text", 'in quotes, as "2026-07-06T09:00:00"'))
         return None
 
     def settle(self) -> None:

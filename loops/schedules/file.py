@@ -55,7 +55,7 @@ def read_entries(given: JsonValue, *, of_loop: bool) -> tuple[Entry, ...]:
     if not isinstance(given, list):
         raise ScheduleError.at(SCHEDULES, "is no list", "as [{rrule: FREQ=DAILY;INTERVAL=1, starts_at: …}]")
     if len(given) > MOST:
-        raise ScheduleError.at(SCHEDULES, f"has {len(given)} entries; a workflow has at most {MOST}")
+        raise ScheduleError.at(SCHEDULES, f"has {len(given)} entries; a workflow has at most {MOST}", "leave some out")
     entries: list[Entry] = []
     faults: list[Fault] = []
     for index, one in enumerate(given):

@@ -146,7 +146,9 @@ def _numbers(name: str, value: str) -> tuple[int, ...]:
         number = int(text) if _NUMBER.fullmatch(text) else None
         if number is None or not least <= (abs(number) if from_end else number) <= most:
             counted = f", or from -{most} to -{least}" if from_end else ""
-            raise invalid(f"{name} holds {shown(text)!r}, which is no number from {least} to {most}{counted}.")
+            raise invalid(
+                f"{name} holds {shown(text)!r}, which is no number from {least} to {most}{counted}.", _EXAMPLE
+            )
         found.add(number)
     return tuple(sorted(found))
 
@@ -186,10 +188,12 @@ def _inspect(rule: Recurrence) -> None:
             "BYSETPOS chooses among what other BY… parts give, and there is none.", "add one, or leave it out"
         )
     if len(positions) > MOST_POSITIONS:
-        raise invalid(f"BYSETPOS has {len(positions)} numbers; {MOST_POSITIONS} is the most.")
+        raise invalid(f"BYSETPOS has {len(positions)} numbers; {MOST_POSITIONS} is the most.", "choose fewer")
     times = math.prod(len(rule.by.get(name, (0,))) for name in ("BYHOUR", "BYMINUTE", "BYSECOND"))
     if times > MOST_TIMES:
-        raise invalid(f"BYHOUR, BYMINUTE and BYSECOND make {times} times a day; {MOST_TIMES} is the most.")
+        raise invalid(
+            f"BYHOUR, BYMINUTE and BYSECOND make {times} times a day; {MOST_TIMES} is the most.", "name fewer"
+        )
     _inspect_days(rule)
     _inspect_month_days(rule)
 

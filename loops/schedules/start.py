@@ -9,6 +9,7 @@ from loops.errors import Fault, ScheduleError
 from loops.schedules.wall_clock import first_instant, wall_of
 
 FIRST_YEAR, LAST_YEAR = 1970, 2199
+LONGEST = 40
 
 _EXAMPLE = "as 2026-07-06T09:00:00+02:00, or without an offset for the wall time in the timezone"
 
@@ -46,7 +47,7 @@ def start_warnings(text: str, zone: ZoneInfo) -> tuple[Fault, ...]:
 def _parsed(text: str) -> datetime:
     try:
         given = datetime.fromisoformat(text)
-        if FIRST_YEAR <= given.year <= LAST_YEAR and len(text) > len("2026-07-06"):
+        if FIRST_YEAR <= given.year <= LAST_YEAR and len("2026-07-06") < len(text) <= LONGEST:
             return given.replace(microsecond=0)
     except ValueError as error:
         raise ScheduleError.at("starts_at", f"{shown(text)!r} is no date and time", _EXAMPLE) from error

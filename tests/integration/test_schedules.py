@@ -144,6 +144,32 @@ async def test_case_133_a_schedule_that_cannot_be_read_any_more_stops_alone_and_
     assert (row.fault, row.next_due) == ("", at("2026-06-15 11:00"))
 
 
+async def test_what_nobody_foresaw_stops_the_schedule_that_it_is_of_and_undoes_nothing_else(almanac):
+    flows = [await almanac.workflow() for _ in range(5)]
+    found = [await almanac.schedule(flow) for flow in flows]
+    almanac.queue.broken = flows[2].id
+    assert await almanac.at("2026-06-15 09:00:01") == 4
+    for schedule, flow in zip(found, flows, strict=True):
+        row, fine = await almanac.row(schedule), flow.id != almanac.queue.broken
+        assert await almanac.outcomes(schedule) == (["06-15 09:00 ran"] if fine else [])
+        assert len(await almanac.runs_of(flow)) == fine
+        assert row.fault == ("" if fine else "RuntimeError: this run breaks the engine")
+        assert (row.next_due is None) is not fine
+    assert await almanac.at("2026-06-15 10:00:01") == 4
+    almanac.queue.broken = ""
+    await almanac.occurrences.arm()
+    assert await almanac.at("2026-06-15 11:00:01") == 5
+
+
+async def test_looking_that_fails_itself_is_raised_and_not_tried_for_ever(almanac, monkeypatch):
+    def fail(*_given):
+        raise RuntimeError("no table")
+
+    monkeypatch.setattr(store, "due", fail)
+    with pytest.raises(RuntimeError, match="no table"):
+        await almanac.at("2026-06-15 09:00:01")
+
+
 async def test_case_134_the_variables_of_a_schedule_win_and_unknown_keys_are_kept(almanac):
     variables = [
         {"key": "greeting", "type": "string", "default": "Hi"},

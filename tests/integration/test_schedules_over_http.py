@@ -115,6 +115,18 @@ async def test_pausing_lets_it_rest_and_resuming_goes_on_from_now(api: Api) -> N
     assert (await api.refused("GET", path))[0] == 404
 
 
+async def test_sc27_sc28_run_now_is_a_run_each_time_and_a_clear_409_of_a_disabled_workflow(api: Api) -> None:
+    flow = await stored(api)
+    made = await scheduled(api, flow)
+    await api.post(f"workflows/{flow}/schedules/{made['id']}/pause")
+    started = [(await api.call("POST", f"workflows/{flow}/run", {}))[1]["run"] for _ in range(2)]
+    assert len(set(started)) == 2
+    assert (await api.get(f"workflows/{flow}/schedules/{made['id']}/occurrences"))["items"] == []
+    await api.call("POST", f"workflows/{flow}/disable", {"running": "drain"})
+    status, error = await api.refused("POST", f"workflows/{flow}/run", {})
+    assert (status, "not active" in error["message"]) == (409, True)
+
+
 async def test_disabling_the_workflow_lets_its_schedules_rest(api: Api) -> None:
     flow = await stored(api)
     made = await scheduled(api, flow)

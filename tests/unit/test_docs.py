@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 import liquid
 import pytest
@@ -50,6 +51,7 @@ from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
 from triggers.masking import Key, mask_of
+from triggers.schedule.event import to_event
 from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
 from triggers.slack.ignored import ignored_reason as slack_ignored
 
@@ -177,6 +179,13 @@ def test_the_table_of_github_properties_is_what_an_event_has() -> None:
     assert {name: json.loads(example) for name, example in examples.items()} == {
         name: properties[name] for name in examples
     }
+
+
+def test_the_table_of_properties_of_an_occurrence_is_what_an_event_has() -> None:
+    rows = table(page("reference/events.md"), "property of an occurrence", "what it is", "example")
+    due = datetime.fromisoformat("2026-06-15T07:00:00+00:00")
+    event = to_event("1a23017b4af46c5e96bb36a0", due, ZoneInfo("Europe/Berlin"), late=False)
+    assert {name: json.loads(example) for name, _, example in rows} == event.properties
 
 
 def test_the_table_of_slack_properties_is_what_an_event_has() -> None:

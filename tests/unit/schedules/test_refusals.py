@@ -54,6 +54,7 @@ def test_case_123_a_rule_that_is_none_is_refused_with_its_fault(rule, word):
     assert (error.code, error.http_status, error.path) == ("definition.schedule", 400, "rrule")
     assert error.faults[0].message.startswith("Invalid RRULE.")
     assert word in str(error)
+    assert error.hint
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,18 @@ def test_an_unknown_zone_is_refused(zone):
     assert "Europe/Berlin" in error.hint
 
 
-@pytest.mark.parametrize("start", ["", "tomorrow", "2026-07-06", "0001-01-01T00:00:00", "9999-12-31T23:59:59", "09:00"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "",
+        "tomorrow",
+        "2026-07-06",
+        "0001-01-01T00:00:00",
+        "9999-12-31T23:59:59",
+        "09:00",
+        "2026-07-06T09:00:00." + "0" * 99,
+    ],
+)
 def test_a_start_that_is_no_date_with_a_time_is_refused(start):
     error = refusal(rrule="FREQ=DAILY", starts_at=start)
     assert error.path == "starts_at"
