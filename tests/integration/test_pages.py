@@ -816,7 +816,7 @@ async def test_a_workflow_that_is_enabled_and_starts_nothing_says_so(site: Site)
     assert answer.status == 200
     (alert,) = [one for one in Seen(answer.text).all("p") if one.get("role") == "alert"]
     assert alert
-    assert "Nightly is enabled. A warning: actions[0].config.type: nothing starts" in Seen(answer.text).text
+    assert "Nightly is enabled. A warning: schedules: it has none yet, so nothing starts it" in Seen(answer.text).text
     assert (await site.services.workflows.get("default", workflow.id)).status == "active"
 
 
