@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +11,8 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from loops.store import schedules
+from loops.store.schedules import OccurrenceRow
 from server.demo_payloads import issue_opened
 from tests.doubles.browser import CONTRAST, Browser, Page, chromium, find_chromium
 from tests.doubles.tasks import TaskRows, a_round, request
@@ -258,10 +260,25 @@ async def shown_task(api: Api) -> TaskRows:
     return task
 
 
+async def shown_schedule(api: Api) -> str:
+    """A schedule over the changes of clocks, with an occurrence of each outcome; its id."""
+    document = workflow("A loop that is started by the clock, and by it alone", {"type": "schedule"})
+    flow = await api.post("workflows", document)
+    rule = {"rrule": "FREQ=MONTHLY;BYDAY=-1SU", "starts_at": "2026-01-01T02:30:00", "timezone": "Europe/Berlin"}
+    made = await api.post(f"workflows/{flow['id']}/schedules", rule)
+    now = datetime.now(UTC)
+    rows = [
+        OccurrenceRow(made["id"], now - timedelta(hours=number), outcome, "for quite a long reason", None, now)
+        for number, outcome in enumerate(("ran", "late", "missed", "skipped", "refused"), start=1)
+    ]
+    await api.service.services.writer.run(lambda connection: schedules.decide(connection, rows))
+    return str(made["id"])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, scheme: str) -> None:
     delivery, run = await started_run(api, listening("Note issues"))
-    task = await shown_task(api)
+    task, schedule = await shown_task(api), await shown_schedule(api)
     await api.post("workflows", listening("Note what is closed", action="closed"))
     await page.prefer(scheme)
     await sign_in(page, api)
@@ -275,6 +292,8 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
         "/outbox",
+        "/schedules",
+        f"/schedules/{schedule}",
         "/workflows",
         "/nowhere",
         "/sign-in",
@@ -285,7 +304,7 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
 
 async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> None:
     delivery, run = await started_run(api, listening("A loop with quite a long name, such as people give"))
-    task = await shown_task(api)
+    task, schedule = await shown_task(api), await shown_schedule(api)
     await page.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
     await sign_in(page, api)
     for path in (
@@ -296,6 +315,8 @@ async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> Non
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
         "/outbox",
+        "/schedules",
+        f"/schedules/{schedule}",
         "/workflows",
         "/nowhere",
         "/sign-in",
