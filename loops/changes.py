@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from loops.definition.findings import suggestion
+from loops.definition.findings import MOST_KEPT, few_suggestions, suggestion
 from loops.definition.form import shape_of
 from loops.errors import Conflict, DefinitionError, Fault
 from loops.event import JsonValue
@@ -86,16 +86,17 @@ class Retired:
 def with_changes(definition: Mapping[str, JsonValue], changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The definition with these keys set. Raises DefinitionError for keys that are not set one by one."""
     faults = []
-    for key, value in changes.items():
-        if key in SETTABLE or (key == "origin_product" and value == definition.get(key)):
-            continue
-        if key == "origin_product":
-            faults += origin_fault(definition.get(key))
-        else:
-            hint = _ELSEWHERE.get(key) or suggestion(key, SETTABLE)
-            faults.append(Fault(key[:60], "cannot be set by itself", hint))
+    with few_suggestions():
+        for key, value in changes.items():
+            if key in SETTABLE or (key == "origin_product" and value == definition.get(key)):
+                continue
+            if key == "origin_product":
+                faults += origin_fault(definition.get(key))
+            else:
+                hint = _ELSEWHERE.get(key) or suggestion(key, SETTABLE)
+                faults.append(Fault(key[:60], "cannot be set by itself", hint))
     if faults:
-        raise DefinitionError(faults)
+        raise DefinitionError(faults[:MOST_KEPT])
     return {**definition, **changes}
 
 

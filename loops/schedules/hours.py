@@ -3,12 +3,12 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import MAXYEAR, datetime, time, timedelta, tzinfo
 
 from loops.schedules.recurrence import Recurrence
 from loops.schedules.refusal import invalid, never, too_often
 from loops.schedules.wall_clock import first_instant, wall_of
-from loops.schedules.walls import RuleWalls
+from loops.schedules.walls import HORIZON_YEARS, RuleWalls
 
 COUNTED = {"HOURLY": timedelta(hours=1), "MINUTELY": timedelta(minutes=1)}
 """The frequencies of rules that count elapsed time, and the unit of their intervals."""
@@ -40,7 +40,9 @@ class HourSteps:
             return
         left = _PATIENCE
         midnight = datetime.combine(wall_of(begin, self._zone).date(), time())
-        for day in self._days.since(midnight):
+        # Few steps fit a rare day, so days are not looked at without end either: they cost the calendar, not the rule.
+        horizon = datetime(min(midnight.year + HORIZON_YEARS, MAXYEAR), 12, 31)  # noqa: DTZ001 - wall time, as days are
+        for day in itertools.takewhile(lambda one: one <= horizon, self._days.since(midnight)):
             lower = max(begin, first_instant(day, self._zone))
             for one in self._fitting(self._count_to(lower), day):
                 left = _PATIENCE

@@ -15,6 +15,7 @@ from loops.store import schedules as store
 from loops.store import workflows as workflows_store
 from loops.store.schedules import ScheduleRow
 from loops.store.workflows import WorkflowRow
+from loops.threads import off_loop
 from server.api.call import Call, answer, instant_after, instant_key, listed
 from server.api.errors import faults_shown
 from server.api.items import occurrence_item, previewed_item, schedule_item
@@ -101,7 +102,8 @@ async def upcoming(call: Call) -> web.Response:
     if nothing is changed or paused."""
     row, _ = await _of_path(call)
     count = _count(call.query("count").get("count"))
-    found = preview(timetable(timing_of(row)), call.services.clock.now(), count)
+    now = call.services.clock.now()
+    found = await off_loop(lambda: preview(timetable(timing_of(row)), now, count))
     return answer({"items": [previewed_item(one) for one in found], "next": None})
 
 
@@ -110,7 +112,8 @@ async def preview_draft(call: Call) -> web.Response:
     body = await call.document(*KEYS, "count")
     count = _count(body.pop("count", None))
     draft = await call.services.schedules.draft(call.project, call.piece("id"), body)
-    found = preview(timetable(draft.timing), call.services.clock.now(), count)
+    now = call.services.clock.now()
+    found = await off_loop(lambda: preview(timetable(draft.timing), now, count))
     return answer({"items": [previewed_item(one) for one in found], "warnings": faults_shown(draft.warnings)})
 
 

@@ -4,12 +4,13 @@ The library finds the faults. What they are called is ours: its words quote what
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from loops.definition.findings import join, nearest, shown
+from loops.definition.findings import few_suggestions, join, nearest, shown
 from loops.errors import ArgumentsRefused, Fault
 from server.mcp.tool import Tool
 
@@ -34,12 +35,10 @@ _OF_PYTHON: Mapping[type, str] = {
 
 
 def check_arguments(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Raises ArgumentsRefused with every fault."""
-    found: dict[Fault, None] = {}
-    for error in Draft202012Validator(dict(tool.takes)).iter_errors(dict(arguments)):
-        found |= dict.fromkeys(_faults(error))
-        if len(found) >= _MOST_FAULTS:
-            break
+    """Raises ArgumentsRefused with the faults, the first 20 of them."""
+    errors = Draft202012Validator(dict(tool.takes)).iter_errors(dict(arguments))
+    with few_suggestions():
+        found = set(islice(chain.from_iterable(map(_faults, errors)), _MOST_FAULTS))
     if found:
         raise ArgumentsRefused(sorted(found, key=lambda fault: fault.path))
 
@@ -52,11 +51,11 @@ def _faults(error: ValidationError) -> Iterator[Fault]:
                 if name not in error.instance:
                     yield Fault(join(place, name), "is missing", _meaning(error, name))
         case "additionalProperties":
-            known = list(error.schema.get("properties", ()))
+            known = error.schema.get("properties", {})
             for name in error.instance:
                 if name not in known:
                     hint = nearest(name, known) or f"takes: {', '.join(known) or 'nothing'}"
-                    yield Fault(join(place, name), "is not an argument of this tool", hint)
+                    yield Fault(join(place, shown(name)), "is not an argument of this tool", hint)
         case _:
             words = _WORDS[str(error.validator)](error)
             yield Fault(place, words, str(error.schema.get("description", "")))

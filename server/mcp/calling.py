@@ -47,7 +47,7 @@ async def call_tool(caller: Caller, tool: Tool, arguments: Mapping[str, Any]) ->
     except LoopsError as error:
         if error.http_status >= 500:
             log.warning("a tool failed: %s", error.message, extra={"tool": tool.name})
-        result = refused(error)
+        result = refused(error, outside=tool.outside)
     except Exception:
         log.exception("a tool failed", extra={"tool": tool.name})
         result = Result({"error": INTERNAL}, is_error=True)

@@ -101,10 +101,13 @@ def _error(code: int, status: int, told: Mapping[str, object]) -> web.Response:
 
 
 def _asks_read_only(request: web.Request) -> bool:
-    given = request.query.get("read_only", "false")
-    if given not in _SWITCH:
-        raise RequestError(f"{given[:60]!r} is neither true nor false", hint="/mcp?read_only=true", path="read_only")
-    return _SWITCH[given]
+    said = request.query.getall("read_only", ["false"])
+    for given in said:
+        if given not in _SWITCH:
+            raise RequestError(
+                f"{given[:60]!r} is neither true nor false", hint="/mcp?read_only=true", path="read_only"
+            )
+    return any(_SWITCH[given] for given in said)
 
 
 def refuse_foreign(host: str, origin: str, public_url: str) -> None:

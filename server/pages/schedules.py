@@ -15,6 +15,7 @@ from loops.store import schedules as store
 from loops.store import workflows as workflows_store
 from loops.store.schedules import OccurrenceRow, ScheduleRow
 from loops.store.workflows import WorkflowRow
+from loops.threads import off_loop
 from server.api.items import local_next
 from server.api.schedules import STATUSES
 from server.pages.addresses import moment_cursor_text, one_of, path_of, schedule_cursor, wanted_id
@@ -101,12 +102,14 @@ async def _page(visit: Visit, schedule_id: str, status: int = 200, alert: str = 
 
     row, workflow, past = await visit.services.reader.read(read)
     (shown,) = shown_schedules([(row, workflow)])
+    now = visit.services.clock.now()
+    ahead = await off_loop(lambda: _ahead(row, now))
     return visit.show(
         "schedule.html",
         status,
         alert=alert,
         schedule=shown,
-        ahead=_ahead(row, visit.services.clock.now()),
+        ahead=ahead,
         past=past,
         made_good=MADE_GOOD.get(row.catch_up, row.catch_up),
         variables=shown_value(dict(row.variables), _MOST_VARIABLES) if row.variables else None,

@@ -144,6 +144,8 @@ async def test_a_read_only_connection_changes_nothing(api: Api) -> None:
         error = await reader.refused("workflows-create", name="x", actions=[])
         assert (error["code"], "read-only" in error["message"]) == ("access.forbidden", True)
         assert (await reader.call("workflows-list"))["items"] == []
+    async with agent(api, path="/mcp?read_only=false&read_only=true") as reader:
+        assert "workflows-create" not in await reader.tools()
     status, told, _ = await post(api, path="/mcp?read_only=yes", Authorization=f"Bearer {api.token}")
     assert (status, told["error"]["data"]["path"]) == (400, "read_only")
 

@@ -2,12 +2,15 @@
 
 import itertools
 from datetime import UTC, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from dateutil.rrule import rrulestr
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from loops.schedules.hours import HourSteps
+from loops.schedules.recurrence import read_rrule
 from loops.schedules.timetable import Timing, timetable
 from tests.unit.schedules.tables import DAILY, HOURLY, ONCE, WEEKDAYS, WEEKLY, at, cron, local, table, upcoming
 
@@ -19,6 +22,19 @@ def test_sc01_a_time_that_the_clock_skips_fires_once_later_by_the_gap():
     found = table(DAILY, "2027-03-01T02:30:00", NEW_YORK)
     assert upcoming(found, "2027-03-13T12:00", 2) == ["2027-03-14 07:30", "2027-03-15 06:30"]
     assert local(found, "2027-03-13T12:00", 2) == ["2027-03-14 03:30-0400", "2027-03-15 02:30-0400"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "zone"),
+    [
+        ("FREQ=MINUTELY;INTERVAL=61;BYMINUTE=0;BYYEARDAY=366;BYHOUR=3", "Africa/Casablanca"),
+        ("FREQ=HOURLY;INTERVAL=10000;BYMONTH=2;BYMONTHDAY=29;BYHOUR=3", BERLIN),
+        ("FREQ=HOURLY;INTERVAL=10000;BYMONTH=12;BYMONTHDAY=1;BYDAY=TU;BYHOUR=6", BERLIN),
+    ],
+)
+def test_sc18_rare_days_that_few_steps_fit_are_looked_at_for_fifty_years_and_no_longer(rule, zone):
+    steps = HourSteps(read_rrule(rule), at("2000-01-01T03:00"), ZoneInfo(zone))
+    assert all(one.year <= 2076 for one in steps.since(at("2026-12-01T00:00")))
 
 
 def test_sc01_a_time_that_the_clock_shows_twice_fires_once_at_the_first():
