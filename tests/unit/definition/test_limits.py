@@ -1,15 +1,11 @@
 """A document that is too large is refused at once, and what is told of a bad one stays short."""
 
-import time
-
 import pytest
 
 from loops.definition.findings import MOST_KEPT, MOST_SUGGESTED
 from loops.definition.limits import MOST_ACTIONS, MOST_EDGES, MOST_TEXT, MOST_VARIABLES
 from tests.unit.definition.documents import faults_of, loop, parsed, without
 from tests.unit.documentation import page, section, table
-
-FEW_SECONDS = 30.0  # on a machine that does much else; what grows with the square takes minutes
 
 
 @pytest.mark.parametrize(
@@ -58,10 +54,8 @@ def test_what_a_server_writes_into_a_workflow_counts_for_no_limit():
     ],
     ids=["edges", "keys", "types", "text"],
 )
-def test_a_hostile_document_is_refused_within_seconds(document):
-    begun = time.perf_counter()
-    assert faults_of(document)
-    assert time.perf_counter() - begun < FEW_SECONDS
+def test_a_hostile_document_is_refused_before_the_time_of_a_test_is_over(document):
+    assert faults_of(document)  # what grew with the square would take minutes
 
 
 def test_of_many_faults_the_first_are_told_and_the_others_counted():
