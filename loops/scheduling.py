@@ -181,7 +181,7 @@ class Schedules:
         if row.status == status:
             return row
         now = self._clock.now()
-        changed = dataclasses.replace(row, status=status, updated_at=now)
+        changed = dataclasses.replace(row, status=status, fault="", updated_at=now)
         if status == "paused":
             return _store(connection, row, _disarmed(changed, now))
         armed = _armed(changed, workflow, now)
@@ -303,8 +303,8 @@ def _disarmed(row: ScheduleRow, now: datetime) -> ScheduleRow:
 def _tell_skipped(
     connection: sa.Connection, before: ScheduleRow, after: ScheduleRow, reason: str, now: datetime
 ) -> None:
-    """What the schedule would have fired while it rested."""
-    if before.idle_since is None or after.fault:
+    """What the schedule would have fired while it rested, once it rests no more."""
+    if before.idle_since is None or (after.status == "active" and after.next_due is None):
         return
     skipped = timetable(timing_of(after)).latest(before.idle_since, now, MOST_TOLD)
     if skipped:

@@ -16,6 +16,7 @@ from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
 from loops.store.mask_tables import masks
 from loops.store.people_tables import groups, persons
+from loops.store.schedule_tables import occurrences
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
 from notify.enqueue import Outbox
@@ -254,6 +255,13 @@ async def test_a_window_that_has_begun_anew_since_it_was_looked_for_stays(databa
     await database.writer.run(lambda connection: connection.execute(anew))
     assert await database.writer.run(lambda connection: retention.remove(connection, old)) == 1
     assert await keys(database, masks.c.digest) == ["again"]
+
+
+async def test_what_became_of_occurrences_goes_after_ninety_days(database):
+    told = {"schedule_id": "s", "outcome": "ran", "reason": "", "decided_at": NOW}
+    await put(database, occurrences, *({**told, "due_at": ago(days)} for days in (1, 89, 91, 400)))
+    assert await swept(database) == 2
+    assert await keys(database, occurrences.c.due_at) == [ago(89), ago(1)]
 
 
 async def test_the_windows_of_an_archived_workflow_go(database):

@@ -134,6 +134,8 @@ async def test_case_133_a_schedule_that_cannot_be_read_any_more_stops_alone_and_
     await almanac.write(lambda c: store.update(c, mended.id, timezone="Mars/Olympus"))
     assert await almanac.at("2026-06-15 09:00:01") == 3
     assert await almanac.outcomes(whole) == ["06-15 09:00 ran"]
+    await almanac.schedules.pause(PROJECT, broken.id)
+    await almanac.schedules.resume(PROJECT, broken.id)  # what is wrong is still wrong
     row = await almanac.row(broken)
     assert "FREQ=BROKEN is no frequency" in row.fault
     assert (row.next_due, row.status) == (None, "active")
@@ -271,6 +273,19 @@ async def test_what_was_due_and_not_yet_fired_as_it_is_paused_is_skipped(almanac
     assert await almanac.outcomes(schedule) == ["06-15 09:00 skipped"]
     assert await almanac.at("2026-06-15 10:00:01") == 1
     assert await almanac.outcomes(schedule) == ["06-15 09:00 skipped", "06-15 10:00 ran"]
+
+
+async def test_resuming_while_the_workflow_is_disabled_arms_and_tells_nothing_yet(almanac):
+    flow = await almanac.workflow()
+    schedule = await almanac.schedule(flow)
+    await almanac.schedules.pause(PROJECT, schedule.id)
+    await almanac.workflows.disable(PROJECT, flow.id)
+    almanac.clock.time = at("2026-06-15 09:30")
+    assert (await almanac.schedules.resume(PROJECT, schedule.id)).next_due is None
+    assert await almanac.outcomes(schedule) == []
+    await almanac.workflows.enable(PROJECT, flow.id, "ada")
+    assert await almanac.outcomes(schedule) == ["06-15 09:00 skipped"]
+    assert (await almanac.row(schedule)).next_due == at("2026-06-15 10:00")
 
 
 async def test_a_schedule_that_is_paused_for_good_while_it_rests_is_completed_as_it_resumes(almanac):
