@@ -184,7 +184,8 @@ async def test_em_08_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_s
         run, _, messages = await reporter.state(key)
         arrived = [mail for mail in reporter.smtp.mails if mail["Subject"] == f"Issue {key}"]
         assert len(arrived) == (point in {"send:after", "message_move:inside"})
-        assert [message["status"] for message in messages] == ["uncertain"]
+        # Beside it stands, once an hour, the notice that the loop fails.
+        assert [one["status"] for one in messages if one["step_id"] is not None] == ["uncertain"]
         assert run["status"] == "failed"
         assert "notify" in run["reason"]
 
