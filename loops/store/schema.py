@@ -1,6 +1,16 @@
 """Every table in one metadata: what migrations are held against."""
 
-from loops.store import alerts, github_tables, mask_tables, people_tables, run_keys, schedule_tables, task_tables
+from loops.store import (
+    alerts,
+    github_tables,
+    mask_tables,
+    people_tables,
+    run_keys,
+    schedule_tables,
+    skill_tables,
+    spending_tables,
+    task_tables,
+)
 from loops.store.tables import metadata
 
 __all__ = [
@@ -11,5 +21,7 @@ __all__ = [
     "people_tables",
     "run_keys",
     "schedule_tables",
+    "skill_tables",
+    "spending_tables",
     "task_tables",
 ]
