@@ -94,21 +94,18 @@ def offered(
 ) -> tuple[list[Offered], dict[str, str]]:
     """What a task is offered, by name, and why each of the others is left out. The same list gives the same tools, in
     whatever order it comes."""
+    reasons = [(tool, _unfit(tool, allowed)) for tool in tools]
+    left = {tool.name[:LONGEST_NAME]: reason for tool, reason in reasons if reason}
+    fit = [tool for tool, reason in reasons if not reason]
     kept: dict[str, Offered] = {}
-    left: dict[str, str] = {}
     # Of two with one name the first in this order stays, so a server cannot choose by turning its list round.
-    for tool in sorted(tools, key=lambda one: (one.name, one.description, str(one.schema))):
+    for tool in sorted(fit, key=lambda one: (one.name, one.description, str(one.schema))):
         name = _tool_name(prefix, tool.name)
-        reason = _unfit(tool, allowed)
-        if not reason and name in kept:
-            reason = "another tool has the same name"
-        if not reason and len(kept) >= MOST_OFFERED:
-            reason = f"only {MOST_OFFERED} are offered"
-        if reason:
-            left.setdefault(tool.name[:LONGEST_NAME], reason)
+        if name in kept or len(kept) >= MOST_OFFERED:
+            reason = "another tool has the same name" if name in kept else f"only {MOST_OFFERED} are offered"
+            left[tool.name[:LONGEST_NAME]] = reason
             continue
-        described = _description(connector, tool.description)
-        parameters = _pruned(dict(tool.schema), 0)
+        described, parameters = _description(connector, tool.description), _pruned(dict(tool.schema))
         kept[name] = Offered(name, connector, tool.name, described, parameters, allowed.reading(tool))
     return list(kept.values()), left
 
@@ -119,10 +116,10 @@ def _unfit(tool: Described, allowed: Allowed) -> str:
         return "it may write, and the task only reads" if is_listed else "the connection does not list it"
     if tool.schema.get("type") != "object":
         return "its schema is of no object"
-    if len(str(tool.schema)) > MOST_SCHEMA:
-        return "its schema is too large"
     if _depth(tool.schema) > _MOST_DEPTH:
         return "its schema is nested too deep"
+    if len(str(tool.schema)) > MOST_SCHEMA:
+        return "its schema is too large"
     try:
         Draft202012Validator.check_schema(dict(tool.schema))
     except (SchemaError, RecursionError):
@@ -160,25 +157,25 @@ def _told(given: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} [cut]"
 
 
-def _pruned(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _pruned(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema without words that only a person needs; a description is cut."""
     kept: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, Mapping):
-            kept[key] = {name: _part(one, depth + 1) for name, one in value.items()}
+            kept[key] = {name: _part(one) for name, one in value.items()}
         elif key == "description":
             kept[key] = _told(str(value), MOST_DESCRIPTION // 4)
         elif key in {"enum", "const", "required"}:
             kept[key] = value
         elif key not in _TOLD_BY_NOBODY:
-            kept[key] = _part(value, depth + 1)
+            kept[key] = _part(value)
     return kept
 
 
-def _part(value: Any, depth: int) -> Any:  # noqa: ANN401
+def _part(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
-        return _pruned(value, depth)
-    return [_part(one, depth) for one in value] if isinstance(value, list) else value
+        return _pruned(value)
+    return [_part(one) for one in value] if isinstance(value, list) else value
 
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[JsonValue]]
