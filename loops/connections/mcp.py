@@ -6,6 +6,7 @@ them; whoever calls a tool may be cancelled without harm to it. The library is l
 """
 
 import asyncio
+import importlib
 import logging
 import os
 import tempfile
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from loops.connections.book import OpenConnection
 from loops.errors import ConfigError, ExternalError, Fault, Unreached
+from loops.threads import off_loop
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -92,6 +94,7 @@ class McpSession:
 
     async def open(self) -> None:
         """Raises Unreached where the server cannot be reached, or does not speak the protocol."""
+        await off_loop(_loaded)
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._serving = asyncio.create_task(self._serve(ready), name=f"mcp-{self._server.name}")
         try:
@@ -177,6 +180,12 @@ class McpSession:
             if not ready.done():
                 ready.set_exception(self._unreached("the session was given up"))
                 ready.exception()  # nobody may be left to ask for it
+
+
+def _loaded() -> None:
+    """Load the library, which takes a good part of a second, beside the event loop."""
+    for name in ("mcp", "mcp.client.stdio", "mcp.client.streamable_http", "loops.connections.bounded_http"):
+        importlib.import_module(name)
 
 
 async def _unheld(_name: str, _result: "CallToolResult") -> None:

@@ -32,11 +32,11 @@ async def read(call: Call) -> web.Response:
             "workflow_name": one.name,
             **_item(one.quota),
             "running": one.running,
-            **_spending(one.spending),
+            "spent": _spending(one.spending),
         }
         for one in use.workflows
     ]
-    project: dict[str, Any] = {**_item(use.quota), "running": use.running, **_spending(use.spending)}
+    project: dict[str, Any] = {**_item(use.quota), "running": use.running, "spent": _spending(use.spending)}
     limit = {"token_limit": task.tokens, "cost_limit": _amount(task.cost)}
     return answer({"project": project, "workflows": workflows, "task": limit, "own": own})
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
@@ -19,7 +20,7 @@ def environment() -> str:
 @server.tool(annotations=READS)
 def place() -> str:
     """The process and its folder."""
-    return f"{os.getpid()} {os.getcwd()}"
+    return f"{os.getpid()} {Path.cwd()}"
 
 
 @server.tool(annotations=READS)

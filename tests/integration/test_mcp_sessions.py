@@ -60,7 +60,7 @@ async def test_a_command_sees_its_own_environment_and_folder_alone(command, monk
         await command.ask("die", {})
     assert (lost.value.code, "may have taken effect" in lost.value.hint) == ("CONNECTOR_LOST", True)
     assert str((await command.ask("place", {}))["text"]).split()[0] != pid
-    assert not Path(folder).exists()
+    assert not await asyncio.to_thread(Path(folder).exists)
     with pytest.raises(ToolError):
         await command.ask("die", {})
     with pytest.raises(ToolError, match="ended again") as over:
