@@ -24,6 +24,7 @@ from server.pages.money import spent_words
 from server.pages.tasks import TaskShown, shown_task
 from server.pages.visit import Visit
 from server.pages.words import took
+from server.spaces import space_of_run
 
 MOST_RESULT = 20_000
 MOST_LOG = 64_000
@@ -103,6 +104,7 @@ async def run_page(
         status,
         run=run,
         what=read.what,
+        space=space_of_run(run),
         steps=read.steps,
         messages=read.messages,
         variables=_value(run["state"].get("variables")),
