@@ -72,9 +72,9 @@ def server_of(connection: OpenConnection, commands: Mapping[str, Sequence[str]])
         return McpServer(connection.name, str(config["url"]), headers)
     argv = commands.get(command)
     if argv is None:
-        known = ", ".join(sorted(commands)) or "none"
+        known = f"those set are: {', '.join(sorted(commands))}" if commands else "none are set in LOOPS_MCP_COMMANDS"
         message = f"there is no command {command!r}, which the connection {connection.name!r} names"
-        raise ConfigError([Fault("LOOPS_MCP_COMMANDS", message, f"set there are: {known}")])
+        raise ConfigError([Fault("LOOPS_MCP_COMMANDS", message, known)])
     return McpServer(connection.name, argv=argv, environment={} if token is None else {TOKEN_VARIABLE: token})
 
 

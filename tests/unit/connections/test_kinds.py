@@ -218,7 +218,13 @@ def test_whatever_is_given_is_checked_or_refused_with_a_place(kind: str, setting
 
 
 def test_a_connector_keeps_its_address_as_it_is_and_its_credentials_secret() -> None:
-    given = {"url": "https://example.org/mcp/", "token": "t0k", "header": "X-Key:  k3y", "tools": "b, a,b", "enabled": "No"}
+    given = {
+        "url": "https://example.org/mcp/",
+        "token": "t0k",
+        "header": "X-Key:  k3y",
+        "tools": "b, a,b",
+        "enabled": "No",
+    }
     found = checked("mcp", **given)
     assert found.config == {"url": "https://example.org/mcp/", "tools": "a,b", "enabled": "no"}
     assert found.secrets == {"token": "t0k", "header": "X-Key: k3y"}

@@ -7,6 +7,7 @@ import pytest
 from loops.definition import parse_workflow
 from loops.definition.compiled import compile_workflow
 from loops.errors import DefinitionError
+from loops.event import JsonValue
 from loops.filters import ProjectFilters
 from loops.projects import filters_of
 from loops.runs.load import LoadedProgram, ProgramLoader
@@ -95,6 +96,6 @@ def test_a_task_is_asked_for_the_fields_that_its_output_variables_name_typed_by_
 
 
 def test_a_path_below_a_field_is_not_asked_for_and_still_resolves():
-    result = {"output": {"a": {"b": [1, 2]}}}
+    result: JsonValue = {"output": {"a": {"b": [1, 2]}}}
     outputs = [OutputVariable("nested", "output.a.b"), OutputVariable("none", "output.c.d")]
     assert assign({}, outputs, result) == {"nested": [1, 2], "none": None}
