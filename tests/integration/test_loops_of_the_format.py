@@ -22,6 +22,7 @@ from server.app import Service, Wiring
 from server.cli.entry import run as command
 from tests.doubles.github import GitHubDouble
 from tests.doubles.github import github as github_double
+from tests.doubles.mcp_servers import Loopback, over_http, sdk_server
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.doubles.smtp import SmtpDouble, smtp
 from tests.integration.running import issue
@@ -63,6 +64,7 @@ class World:
     slack: SlackDouble
     mail: SmtpDouble
     github: GitHubDouble
+    pages: Loopback
 
     async def project(self) -> "Project":
         api = await fresh_project(self.service, self.session)
@@ -72,7 +74,8 @@ class World:
         mail = await api.post("integrations", {"kind": "smtp", "name": "mail", "settings": server})
         code = {"webhook_secret": SECRET, **self.github.token_settings()}
         hub = await api.post("integrations", {"kind": "github", "name": "hub", "settings": code})
-        return Project(self, api, made["id"], mail["id"], f"/hooks/github/{hub['id']}")
+        pages = await api.post("integrations", {"kind": "mcp", "name": "pages", "settings": {"url": self.pages.url}})
+        return Project(self, api, made["id"], mail["id"], f"/hooks/github/{hub['id']}", pages["id"])
 
     def reached(self) -> tuple[int, int, int, int]:
         """How often the model, Slack, the mail server and GitHub were called; but for the look at the token of a new
@@ -101,6 +104,7 @@ class Project:
     chat: str
     mail: str
     hub: str
+    pages: str
 
     def document(self, name: str) -> dict[str, Any]:
         """The loop of a fixture, with this project's connections in it."""
@@ -108,6 +112,9 @@ class Project:
         inputs = document["actions"][-2]["config"]["inputs"]
         if "slack_workspace" in inputs:
             inputs["slack_workspace"]["value"] = int(self.chat)
+        task = document["actions"][1]["config"].get("inputs", {})
+        if "connectors" in task:
+            task["connectors"]["value"] = [self.pages]
         if "email" in inputs:
             inputs["email"]["value"]["from"]["integrationId"] = int(self.mail)
         return document
@@ -163,9 +170,10 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         hub = await opened.enter_async_context(github_double())
         for repository in ("acme/widgets", "acme/quiet"):
             hub.may("ada", "write", repository=repository)
+        pages = await opened.enter_async_context(over_http(sdk_server()))
         service = await opened.enter_async_context(running(settings, wiring))
         session = await opened.enter_async_context(aiohttp.ClientSession(service.url))
-        yield World(service, session, model, chat, mail, hub)
+        yield World(service, session, model, chat, mail, hub, pages)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
