@@ -180,6 +180,7 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
+            stop=self._stop,
             observe=self.metrics.dispatched,
         )
         self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))

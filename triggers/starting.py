@@ -17,7 +17,7 @@ from loops.store.deliveries import EventRow
 from loops.store.runs import NewRun
 from loops.store.workflows import WorkflowRow
 from triggers.definitions import ReadRevision
-from triggers.dispatch import run_id
+from triggers.run_ids import run_id
 from triggers.verdict import Verdict
 
 Begin: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], RunState]

@@ -21,7 +21,8 @@ from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
 from triggers.hearing import explain_heard
-from triggers.masking import Key, mask_of
+from triggers.keys import Key
+from triggers.masking import mask_of
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.past import PastDelivery, find_past, past_events

@@ -50,7 +50,8 @@ from tests.unit.triggers.slack import deliveries as slack_deliveries
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
-from triggers.masking import Key, mask_of
+from triggers.keys import Key
+from triggers.masking import mask_of
 from triggers.schedule.event import to_event
 from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
 from triggers.slack.ignored import ignored_reason as slack_ignored

@@ -15,7 +15,7 @@ from loops.store import deliveries
 from loops.store import schedules as store
 from loops.store.deliveries import EventRow
 from loops.store.schedules import OccurrenceRow, ScheduleRow
-from triggers.dispatch import run_id
+from triggers.run_ids import run_id
 from triggers.schedule.plan import Due
 from triggers.starting import Start, start_runs, undelivered
 from triggers.verdict import Verdict
