@@ -3,8 +3,8 @@
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
 `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, occurrences,
 and persons and groups that were not heard of again, after 90 days; windows of masks and rates a day after their end,
-and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of runs by hand after 24 hours. Nothing goes that an open run, or debounce, still needs, no
-message that is not at rest, and no note that is open.
+and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of runs by hand after
+24 hours. Nothing goes that an open run or debounce still needs, no message that is not at rest, and no open note.
 """
 
 from collections.abc import Sequence

@@ -20,6 +20,7 @@ from loops.definition.inputs import FUNCTIONS, SOURCES, Inputs, templated
 from loops.definition.inputs.email import Mail
 from loops.definition.schema import actions, triggers
 from loops.definition.schema.base import Shape
+from loops.definition.schema.brakes import Debounce, QueueOverlap, RateLimit
 from loops.definition.schema.parts import Edge, Input, Masking, OutputMapping, Variable
 from loops.errors import DefinitionError, TemplateError
 from loops.event import Event, event_json
@@ -293,6 +294,9 @@ def _shown(name: str, default: object) -> str:
         ("Variables", Variable),
         ("output_variable", OutputMapping),
         ("trigger_masking", Masking),
+        ("trigger_rate_limit", RateLimit),
+        ("trigger_debounce", Debounce),
+        ("trigger_overlap", QueueOverlap),
     ],
 )
 def test_the_keys_of_each_part_are_what_its_schema_says(heading: str, shape: type[Shape]) -> None:
