@@ -30,7 +30,9 @@ class Forking:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         with theirs:
-            self._process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), env=environ, cwd=ROOT)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__], stdin=theirs.fileno(), env=environ, cwd=ROOT
+            )
 
     def run(
         self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], stdin: str, seconds: float
