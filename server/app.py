@@ -41,9 +41,10 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
+from loops.tasks.limits import WorkLimits
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
-from loops.tasks.work import TaskWorker, WorkLimits, watch_task_cancellations
+from loops.tasks.work import TaskWorker, watch_task_cancellations
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows

@@ -312,7 +312,7 @@ class Dispatcher:
     def _decide(self, connection: sa.Connection, due: Due, heard: Heard, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""
         event, matches = heard.event, heard.matches
-        if not matches.passed and not matches.missed:
+        if not matches.passed and not matches.nearly:
             return []
         with connection.begin_nested():
             if heard.own is not None:

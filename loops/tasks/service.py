@@ -6,7 +6,7 @@ stored together or not at all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from loops.event import JsonValue
 from loops.ports import Clock, Engine
@@ -29,7 +29,12 @@ _LONGEST_TITLE = 255
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
     """A task that a step asks for. `key` is the step's: asked for again it is the same task. `parallel` is how many
-    tasks of the workflow may be under way, `fields` what its result has to hold beside the report."""
+    tasks of the workflow may be under way, `fields` what its result has to hold beside the report.
+
+    `repository` (owner/name) is what it works on, `connectors` are ids of connections and `skills` names, `scopes` says
+    whether it may write through connectors, `space` is where its runs are listed, and `in_thread` lets it answer in the
+    Slack thread that started it.
+    """
 
     project_id: str
     workflow_id: str
@@ -43,6 +48,12 @@ class TaskRequest:
     event: Mapping[str, JsonValue] | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     parallel: int = 5
+    repository: str = ""
+    connectors: Sequence[str] = ()
+    scopes: Literal["read_only", "full"] = "read_only"
+    skills: Sequence[str] = ()
+    space: str = ""
+    in_thread: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +154,10 @@ def _request_json(request: TaskRequest, notes: Sequence[tuple[str, str]]) -> dic
         "effort": request.effort,
         "fields": dict(request.fields),
         "subject": subject_of(request.event),
+        "repository": request.repository,
+        "connectors": list(request.connectors),
+        "scopes": request.scopes,
+        "skills": list(request.skills),
+        "space": request.space,
+        "in_thread": request.in_thread,
     }

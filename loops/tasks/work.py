@@ -7,19 +7,12 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, cast
 
-from loops.agent.budget import Pricing, TaskBudget
-from loops.agent.guards import Limits
 from loops.agent.interruption import Abort
-from loops.agent.loop import Agent
-from loops.agent.model import ModelSettings
 from loops.agent.models.choice import Models
-from loops.agent.result import AgentResult
 from loops.agent.sanitise import sanitised, sanitised_value
-from loops.agent.tools import Resources, toolbox
+from loops.agent.tools import Resources
 from loops.agent.tools.tool import Tool
 from loops.agent.transcript import Round, Transcript
 from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy
@@ -30,26 +23,17 @@ from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
 from loops.tasks.ending import end_of, end_task
+from loops.tasks.equipment import Came, Equipment, Job, equipped
 from loops.tasks.journal import StoredJournal, masked
+from loops.tasks.limits import WorkLimits
 from loops.tasks.notes import StoredNotes
 from loops.tasks.result import task_result
+from loops.tasks.runners.builtin import BuiltIn
+from loops.tasks.runners.runner import Runner, Work
 
 log = logging.getLogger("loops.tasks")
 
 CANCEL_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class WorkLimits:
-    """How far an agent may go, and what a task may use and cost (USD); None for no limit."""
-
-    agent: Limits = field(default_factory=Limits)
-    tokens: int | None = None
-    cost: Decimal | None = None
-
-    def budget(self, pricing: Pricing, transcript: Transcript) -> TaskBudget:
-        """The budget of a task that has spent what its transcript tells."""
-        return TaskBudget(pricing, most_tokens=self.tokens, most_cost=self.cost, spent=transcript.usage)
 
 
 def _as_it_is(text: str) -> str:
@@ -73,16 +57,18 @@ class TaskWorker:
         link: Callable[[str], str] = lambda _run_id: "",
         over: Callable[[str], None] = lambda _ending: None,
         tools: Sequence[Tool] = (),
+        equipment: Sequence[Equipment] = (),
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._engine = engine
         self._clock = clock
-        self._models = models
+        self._runner: Runner = BuiltIn(models, clock, self._name_model)
         self._limits = limits or WorkLimits()
         self._mask = mask
         self._link = link
         self._tools = tools
+        self._equipment = equipment
         self._over = over
         self._aborts: dict[str, Abort] = {}
         self._driving: set[asyncio.Task[Any]] = set()
@@ -136,7 +122,7 @@ class TaskWorker:
         transcript = _transcript(claimed)
         journal = StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds)
         try:
-            result = await self._run_agent(claimed, owner, transcript, journal, abort)
+            came = await self._run(Job(claimed, owner, abort), transcript, journal)
         except (RunFenced, StoreBusy):
             raise
         except LoopsError as error:
@@ -146,43 +132,33 @@ class TaskWorker:
             # A fault of ours ends the task, told on its page; the traceback is the operator's.
             log.exception("agent raised", extra={"task_id": claimed.id})
             return self._broken(claimed, journal, f"internal error: {type(error).__name__}: {error}")
-        return self._ended(claimed, result)
+        return self._ended(claimed, came)
 
-    async def _run_agent(
-        self, claimed: ClaimedTask, owner: str, transcript: Transcript, journal: StoredJournal, abort: Abort
-    ) -> AgentResult:
-        request = claimed.request
+    async def _run(self, job: Job, transcript: Transcript, journal: StoredJournal) -> Came:
+        """What the runner came to, and what became of what it left."""
+        task = job.task
+        notes = StoredNotes(self._writer, self._reader, self._clock, task, self._mask)
+        resources = Resources(unpack(task.event), notes if notes.subject else None)
         async with (
-            self._models.open(claimed.model) as opened,
-            Activity(self._writer, self._clock, claimed.id, owner, self._mask) as activity,
+            equipped(job, resources, self._equipment) as given,
+            Activity(self._writer, self._clock, task.id, job.owner, self._mask) as activity,
         ):
-            await self._name_model(claimed.id, owner, opened.name)
-            event = unpack(claimed.event)
-            notes = StoredNotes(self._writer, self._reader, self._clock, claimed, self._mask)
-            resources = Resources(event, notes if notes.subject else None)
-            agent = Agent(
-                claimed.id,
-                opened.model,
-                toolbox(resources, fields=request.get("fields"), more=self._tools),
-                journal,
-                self._clock,
-                self._limits.agent,
-                ModelSettings(effort=request.get("effort")),
-                opened.pricing,
-                self._limits.budget(opened.pricing, transcript),
-                activity,
-            )
-            return await agent.run(transcript, abort)
+            work = Work(job, transcript, journal, activity, given.resources, self._limits, self._tools)
+            result = await self._runner.run(work)
+            return Came(result) if job.abort.asked else await given.settle(result)
 
-    async def _name_model(self, task_id: str, owner: str, model: str) -> None:
+    async def _name_model(self, job: Job, model: str) -> None:
         now = self._clock.now()
-        await persist(self._writer, lambda connection: store.name_model(connection, task_id, owner, model, now))
+        await persist(self._writer, lambda connection: store.name_model(connection, job.task.id, job.owner, model, now))
 
-    def _ended(self, claimed: ClaimedTask, came: AgentResult) -> TaskEnd:
+    def _ended(self, claimed: ClaimedTask, whole: Came) -> TaskEnd:
+        came = whole.result
         # Sanitised first: a secret that hidden letters part is whole only then.
         message, reason = self._mask(sanitised(came.message)), self._mask(sanitised(came.reason))
         output = masked({name: sanitised_value(value) for name, value in came.output.items()}, self._mask)
-        result = task_result(came.ending, reason, message, output, link=self._link(claimed.run_id))
+        result = task_result(
+            came.ending, reason, message, output, link=self._link(claimed.run_id), pr_urls=whole.pr_urls
+        )
         cost = None if came.cost is None else float(came.cost)
         return end_of(claimed.id, result, came.rounds, came.usage.input, came.usage.output, cost)
 

@@ -122,7 +122,17 @@ def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskR
         event=whole,
         fields=context.fields,
         parallel=parallel if isinstance(parallel, int) else 5,
+        repository=str(inputs.get("repository") or ""),
+        connectors=_names(inputs.get("connectors")),
+        scopes="full" if inputs.get("posthog_mcp_scopes") == "full" else "read_only",
+        skills=_names(inputs.get("skills")),
+        space=str(inputs.get("channel") or ""),
+        in_thread=inputs.get("reply_in_slack_thread") is not False,
     )
+
+
+def _names(given: JsonValue) -> tuple[str, ...]:
+    return tuple(map(str, given)) if isinstance(given, list) else ()
 
 
 def came(task: "TaskRow") -> Outcome | None:

@@ -1,0 +1,1 @@
+"""Who works on a task: the agent of this package, or a coding agent that is started as a command."""
