@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loops.event import Event, JsonValue
 from loops.filters import Comparison, Condition, Filter
+from triggers.brakes import Rules
 from triggers.masking import Mask
 from triggers.source import Topic
 from triggers.verdict import Verdict
@@ -71,6 +72,7 @@ class Listener:
     kind: TriggerKind
     allows_unverified: bool = False
     mask: Mask | None = None
+    brakes: Rules | None = None
     asks_access: bool = False
 
 
@@ -112,6 +114,10 @@ class Index:
     def listeners(self) -> list[Listener]:
         """Every listener, in no particular order."""
         return list(self._listeners.values())
+
+    def get(self, key: str) -> Listener | None:
+        """The listener with this key."""
+        return self._listeners.get(key)
 
     def add(self, listener: Listener) -> None:
         """Add a listener, in place of the one with its key if there is one."""
@@ -231,7 +237,8 @@ def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
     failed = next((comparison for comparison in compared if not comparison.passed), None)
     if failed is not None:
         return verdict("filters", failed.words(), compared)
-    unknown = "; whether its mask would have let it pass is not worked out again" if listener.mask else ""
+    brakes = [*(["mask"] if listener.mask else []), *(listener.brakes.names if listener.brakes else ())]
+    unknown = f"; whether its {' and '.join(brakes)} would have let it pass is not worked out again" if brakes else ""
     return verdict("start", f"every filter passed{unknown}", compared)
 
 
