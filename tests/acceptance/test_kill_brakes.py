@@ -1,6 +1,7 @@
 """What debounce holds, and what an overlap policy has wait, outlive a kill -9: each runs once, in its turn."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ async def killed_and_back(victim: Victim) -> None:
 
 async def over(victim: Victim) -> None:
     for key in ("held-2", "queued-1", "queued-2"):
-        await eventually(lambda k=key: victim.of(k), lambda rows: rows and rows[0]["status"] not in OPEN, 60)
+        await eventually(partial(victim.of, key), lambda rows: rows and rows[0]["status"] not in OPEN, 60)
     assert [len(await victim.of(key)) for key in ("held-1", "held-2", "queued-1", "queued-2")] == [0, 1, 1, 1]
     (first,), (second,) = await victim.of("queued-1"), await victim.of("queued-2")
     assert (first["status"], second["status"]) == ("completed", "completed")

@@ -141,10 +141,12 @@ def new_run(name: str, flow: str) -> NewRun:
 
 
 def test_any_history_is_braked_as_promised(engine: sa.Engine):
+    class InTables(Brakes):
+        def make(self) -> Stored:
+            return Stored(engine)
+
     few = 4 if engine.dialect.name == "postgresql" else 12
-    run_state_machine_as_test(
-        lambda: Brakes(Stored(engine)), settings=settings(max_examples=few, stateful_step_count=25)
-    )
+    run_state_machine_as_test(InTables, settings=settings(max_examples=few, stateful_step_count=25))
 
 
 @pytest.mark.postgres

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -425,7 +426,7 @@ async def test_masking_never_holds_for_a_schedule(almanac):
     assert len(await almanac.runs_of(flow)) == 2
 
 
-OVERLAPS = [
+OVERLAPS: list[tuple[dict[str, Any], list[str], list[str]]] = [
     ({"policy": "skip"}, ["ran", "skipped", "ran"], ["queued"]),
     ({"policy": "queue", "maximum": 1}, ["ran", "ran", "skipped"], ["queued", "waiting"]),
     ({"policy": "parallel", "maximum": 2}, ["ran", "ran", "ran"], ["queued", "queued"]),

@@ -63,11 +63,11 @@ class Group:
 
 
 class Brakes(RuleBasedStateMachine):
-    """One history. `braking` is made anew for each."""
+    """One history."""
 
-    def __init__(self, braking: Braking) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.braking = braking
+        self.braking = self.make()
         self.now = START
         self.number = 0
         self.passed: dict[str, list[datetime]] = defaultdict(list)
@@ -76,6 +76,10 @@ class Brakes(RuleBasedStateMachine):
         self.expected: list[tuple[str, int]] = []
         self.order: dict[str, list[str]] = defaultdict(list)
         self.acting: set[str] = set()
+
+    def make(self) -> Braking:
+        """What brakes in this history."""
+        raise NotImplementedError
 
     @initialize(
         count=st.integers(1, 3),

@@ -96,13 +96,19 @@ class Remembered:
         return list(self.begun[key]), list(self.waits[key])
 
 
+class InMemory(Brakes):
+    def make(self) -> Remembered:
+        return Remembered()
+
+
 def test_any_history_is_braked_as_promised():
-    run_state_machine_as_test(lambda: Brakes(Remembered()), settings=settings(max_examples=60, stateful_step_count=40))
+    run_state_machine_as_test(InMemory, settings=settings(max_examples=60, stateful_step_count=40))
 
 
 def test_no_period_wherever_it_begins_has_more_than_the_limit_lets_pass():
-    rule, passed = RateLimit(2, seconds(10), ALL), []
-    let = []
+    rule = RateLimit(2, seconds(10), ALL)
+    passed: tuple[datetime, ...] = ()
+    let: list[float] = []
     for at in (0, 6, 9, 9.9, 10, 12, 16, 19.9, 20):
         came = limit(rule, passed, START + seconds(at))
         passed = came.passed
