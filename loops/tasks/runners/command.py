@@ -68,7 +68,7 @@ class CommandReader:
     async def line(self, line: bytes) -> None:
         """See Reader."""
         event = event_of(line) if self._speaks is not False and line.lstrip().startswith(b"{") else None
-        known = event is not None and event.get("type") in _EVENTS
+        known = event is not None and str(event.get("type")) in _EVENTS
         if self._speaks is None and line.strip():
             self._speaks = known
         if self._speaks and event is not None and known:

@@ -9,6 +9,7 @@ from loops.agent.execution import cut
 from loops.agent.journal import Journal, Observer
 from loops.agent.transcript import Call, CallResult, Reply, Round, Transcript, Usage, cleaned
 from loops.ports import Clock
+from loops.storable import storable_text
 
 FAILED = "FAILED"
 """Code of a call of which the command says that it failed."""
@@ -109,7 +110,9 @@ class Trace:
         if one is None or call is None or call_id in one.results:
             return
         seconds = (self._clock.now() - one.begun[call_id]).total_seconds()
-        one.results[call_id] = result = CallResult(call_id, call.name, cut(text, self._size), code, seconds)
+        one.results[call_id] = result = CallResult(
+            call_id, call.name, storable_text(cut(text, self._size)), code, seconds
+        )
         self.edits += call.name in _EDITS and not code
         self._observer.returned(self.rounds, result)
 

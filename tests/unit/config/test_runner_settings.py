@@ -48,7 +48,8 @@ def test_a_table_is_a_runner_and_its_paths_start_at_the_file(tmp_path):
 def test_a_command_has_its_words_its_hosts_and_its_api(tmp_path):
     text = (
         '[runners.aider]\nprogram = "/opt/aider/run"\narguments = ["--yes", "two words"]\nhosts = ["PyPI.org:443"]\n'
-        'api = "openai"\nbase_url = "http://127.0.0.1:11434/v1"\nreadable = ["/opt/shared"]\nprice = "0/0"\nseconds = 60\n'
+        'api = "openai"\nbase_url = "http://127.0.0.1:11434/v1"\nreadable = ["/opt/shared"]\n'
+        'price = "0/0"\nseconds = 60\n'
     )
     found = runners(tmp_path, text)["aider"]
     assert found.arguments == ("--yes", "two words")
