@@ -9,7 +9,7 @@ from loops.tasks.runners.claude_code import event_of
 from loops.tasks.runners.told import Errand, Invocation, Told
 from loops.tasks.runners.trace import FAILED, Trace
 
-HOME = "/home/agent/.codex"
+HOME = "/tmp/home/.codex"  # noqa: S108 - of the sandbox
 SCHEMA = "/run/loops/schema.json"
 
 _TOKEN = "LOOPS_RUN_TOKEN"  # noqa: S105 - the name of a variable

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 from config.runner_settings import RunnerSettings
 from loops.agent.budget import Pricing
 from loops.agent.interruption import Aborted, Expired
+from loops.agent.models.runners import Chosen
 from loops.agent.prices import Price, list_price
 from loops.agent.result import AgentResult
 from loops.agent.transcript import Usage
@@ -24,7 +25,6 @@ from loops.errors import LoopsError
 from loops.ports import Clock
 from loops.tasks.equipment import Job
 from loops.tasks.runners.brief import schema_of, system_of
-from loops.tasks.runners.choice import Chosen
 from loops.tasks.runners.program import program_of, version_of
 from loops.tasks.runners.proxy.meter import Meter
 from loops.tasks.runners.proxy.serve import Upstream, model_proxy
@@ -34,10 +34,9 @@ from loops.tasks.runners.trace import Spent, Trace
 from loops.tasks.runners.verdict import Came, Stop, verdict
 from loops.tasks.workspace.sandbox import Command, Ran, Room, Sandbox, Sandboxes, SandboxLimits
 
-HOME: Final = "/home/agent"
-PORT: Final = 8080
-"""Where the model is found inside."""
-
+HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox, in its memory
+_PORTS = range(20_000, 60_000)
+"""One of them leads to the model. Each task has its own: without a sandbox they are those of this machine."""
 _GRACE = 30.0
 """Seconds beyond the command's own until the whole is given up."""
 _PROCESSES = 512
@@ -48,20 +47,18 @@ _START = 'for one in "$HOME" $LOOPS_FOLDERS; do mkdir -p "$one" || exit 1; done;
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all runners of a process share. `folder` is where those of tasks without a checkout get an empty one, given
-    to whoever commands run as by `own`; `room_of` has the room of a task that works on code. `named` is told the name
-    of the model."""
+    """What all runners of a process share. `folder` is where those of tasks without a checkout get an empty one;
+    `room_of` has the room of a task that works on code. `named` is told the name of the model."""
 
     sandboxes: Sandboxes
     folder: Path
     clock: Clock
     named: Callable[[Job, str], Awaitable[None]]
-    own: Callable[[Path], None]
     room_of: Callable[[Work], Room | None]
 
 
 @dataclass(frozen=True, slots=True)
-class External:
+class ExternalRunner:
     """Runs one command, whose output `dialect` understands, with one model."""
 
     settings: RunnerSettings
@@ -79,14 +76,15 @@ class External:
             await version_of(self.settings)
         async with AsyncExitStack() as stack:
             own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loops-")))
-            token = secrets.token_urlsafe(32) if self.dialect.api else ""
-            meter = await stack.enter_async_context(self._led(work, own / "model", token))
-            invocation = self.dialect.invocation(self._errand(work, token))
-            room = await stack.enter_async_context(self._room(work, invocation, own / "model" if meter else None))
+            token, socket, port = secrets.token_urlsafe(32), own / "model", secrets.choice(_PORTS)
+            meter = await stack.enter_async_context(self._led(work, socket, token))
+            invocation = self.dialect.invocation(self._errand(work, port, token))
+            ports = {} if meter is None else {port: socket}
+            room = await stack.enter_async_context(self._room(work, invocation, ports))
             sandbox = await stack.enter_async_context(self.around.sandboxes.open(room))
             return await self._work(work, sandbox, invocation, meter)
 
-    def _errand(self, work: Work, token: str) -> Errand:
+    def _errand(self, work: Work, port: int, token: str) -> Errand:
         request = work.job.request
         fields = request.get("fields") or {}
         return Errand(
@@ -98,7 +96,7 @@ class External:
             schema=schema_of(fields),
             max_rounds=work.guards.max_rounds,
             effort=request.get("effort"),
-            base_url=f"http://127.0.0.1:{PORT}" if token else "",
+            base_url=f"http://127.0.0.1:{port}",
             token=token,
             arguments=self.settings.arguments,
         )
@@ -121,7 +119,7 @@ class External:
         return list_price(self.dialect.api or "", model) if price is None else Price(price.input, price.output)
 
     @asynccontextmanager
-    async def _room(self, work: Work, invocation: Invocation, socket: Path | None) -> AsyncIterator[Room]:
+    async def _room(self, work: Work, invocation: Invocation, ports: Mapping[int, Path]) -> AsyncIterator[Room]:
         """The room of the task with what the command needs, or an empty one."""
         place = self.around.folder / work.job.task.id
         await asyncio.to_thread(self._furnish, place, invocation)
@@ -131,7 +129,7 @@ class External:
             yield replace(
                 room,
                 readable={**room.readable, **program_of(self.settings).readable, **files},
-                ports={} if socket is None else {PORT: socket},
+                ports=ports,
                 hosts=(*room.hosts, *self.settings.hosts),
                 limits=SandboxLimits(memory=self.settings.memory << 20, processes=_PROCESSES),
             )
@@ -145,7 +143,7 @@ class External:
         for path, content in invocation.files.items():
             (place / Path(path).name).write_bytes(content)
             (place / Path(path).name).chmod(0o644)
-        self.around.own(place / "checkout")
+        self.around.sandboxes.own(place / "checkout")
 
     async def _work(self, work: Work, sandbox: Sandbox, invocation: Invocation, meter: Meter | None) -> AgentResult:
         trace = Trace(

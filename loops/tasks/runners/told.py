@@ -13,7 +13,7 @@ from loops.tasks.runners.trace import Trace
 @dataclass(frozen=True, slots=True)
 class Errand:
     """What a command is asked to do. `schema` is that of a structured report, None where a text is wanted. `base_url`
-    and `token` lead to its model; both are empty where there is no proxy. `program` is where it stands inside.
+    and `token` lead to its model, where its dialect has an API. `program` is where it stands inside.
     """
 
     task_id: str
@@ -23,9 +23,9 @@ class Errand:
     prompt: str
     schema: Mapping[str, Any] | None
     max_rounds: int
+    base_url: str
+    token: str = field(repr=False)
     effort: str | None = None
-    base_url: str = ""
-    token: str = ""
     arguments: tuple[str, ...] = ()
 
 
