@@ -26,6 +26,8 @@ _SETTINGS = (
     # Its shells get no token. They could read it elsewhere in the sandbox; it is good for this task alone.
     f'shell_environment_policy.exclude=["{_TOKEN}"]',
     "check_for_update_on_startup=false",
+    # Without a network it would wait for five seconds at its end to send them.
+    "analytics.enabled=false",
 )
 _CALLS = frozenset({"command_execution", "mcp_tool_call", "file_change", "web_search"})
 
