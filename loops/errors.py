@@ -16,6 +16,7 @@ LoopsError                   code, http_status, retryable; the message says what
 ├─ RunError                  inside a run
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
+├─ SandboxError              no sandbox on this machine, or a command that could not be started in it
 ├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
 │  └─ Unreached              it gave no answer; sent: whether it may have got the call
 └─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
@@ -214,6 +215,12 @@ class RunFenced(RunError):
     """Another worker has taken this run over; whoever sees this must stop without writing."""
 
     code = "run.fenced"
+
+
+class SandboxError(LoopsError):
+    """This machine has no sandbox for commands, or one could not be started."""
+
+    code = "sandbox.unavailable"
 
 
 class ExternalError(LoopsError):

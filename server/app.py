@@ -182,9 +182,12 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
+            stop=self._stop,
             observe=self.metrics.dispatched,
         )
-        self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
+        self._ticking = ScheduleClock(
+            Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred, self._stop)
+        )
         schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
             settings=settings,
@@ -217,8 +220,10 @@ class Service:
             ),
             schedules=schedules,
             webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, begin),
-            replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
+            by_hand=ByHand(self._writer, self._engine, clock, begin, self._stop),
+            replays=Replays(
+                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
+            ),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),

@@ -47,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait as long as they compute, so half as many workers again as there are cores keep those busy."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(2, cores * 3 // 2)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Reports travel between the processes of a run, which lone surrogates in a log or message would break off."""
