@@ -55,6 +55,7 @@ from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.runners import by_name
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -345,6 +346,7 @@ def _models(settings: Settings) -> Models:
         settings.model_base_url,
         None if price is None else Price(price.input, price.output),
         SCRIPTS,
+        by_name(settings),
     )
 
 

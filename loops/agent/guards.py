@@ -25,8 +25,11 @@ Ending = Literal[
     "invalid_output",
     "tool_error",
     "provider_error",
+    "runner_error",
+    "interrupted",
     "cancelled",
 ]
+"""`runner_error` and `interrupted` are of agents that are started as commands."""
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

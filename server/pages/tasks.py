@@ -32,6 +32,7 @@ _ENDINGS = {
     "invalid_output": "it gave no valid result",
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
+    "runner_error": "its runner failed",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }
