@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loops.tasks.workspace.probing import Wanted
-from loops.tasks.workspace.sandboxes import find_sandboxes
 
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
 from loops.tasks.limits import WorkLimits
 from loops.tasks.runners.verdict import unmasked
+from loops.tasks.workspace.probing import Wanted
+from loops.tasks.workspace.sandboxes import find_sandboxes
 from tests.doubles.agents import agent
 from tests.doubles.commands import HELLO, Commanded
 from tests.doubles.model_servers import Answer, Wire, serving

@@ -8,15 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from loops.tasks.workspace.probing import Wanted
-from loops.tasks.workspace.sandboxes import find_sandboxes
 
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
 from loops.errors import ConfigError
 from loops.tasks.limits import WorkLimits
+from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
+from loops.tasks.workspace.sandboxes import find_sandboxes
 from tests.doubles.commands import HELLO, Commanded
 from tests.doubles.model_servers import Answer, serving
 from tests.integration.running import eventually
