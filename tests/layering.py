@@ -42,6 +42,7 @@ PURE = (
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
     "loops/tasks/workspace/enclosure.py",
+    "loops/tasks/workspace/files.py",
     "loops/tasks/workspace/output.py",
     "loops/tasks/workspace/sandbox.py",
     "loops/tasks/workspace/workspace.py",

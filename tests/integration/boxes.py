@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -90,3 +91,11 @@ def living(mark: str) -> list[str]:
             if mark in words:
                 found.append(words)
     return found
+
+
+async def until(path: Path) -> None:
+    """Wait until a command has made a file."""
+    deadline = time.monotonic() + 20
+    while not await asyncio.to_thread(path.exists):
+        assert time.monotonic() < deadline, f"{path} was never made"
+        await asyncio.sleep(0.01)

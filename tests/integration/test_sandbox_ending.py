@@ -11,7 +11,7 @@ import pytest
 
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.sandbox import Command, Room
-from tests.integration.boxes import box, living
+from tests.integration.boxes import box, living, until
 
 STUBBORN = """\
 trap '' TERM INT HUP
@@ -29,13 +29,6 @@ def mark() -> Iterator[str]:
     one = f"9{secrets.randbelow(10**9)}"
     yield one
     assert not living(one)
-
-
-async def _started(checkout: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not (checkout / "started").exists():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 async def test_what_a_command_leaves_in_the_background_ends_with_it(bwrap: Bwrap, checkout: Path, mark: str) -> None:
@@ -63,7 +56,7 @@ async def test_a_silent_command_is_ended_though_it_has_time(bwrap: Bwrap, checko
 async def test_a_cancelled_caller_is_told_once_everything_is_gone(bwrap: Bwrap, checkout: Path, mark: str) -> None:
     async with box(bwrap, checkout) as inside:
         running = asyncio.create_task(inside.sh(STUBBORN.format(mark=mark) + "wait"))
-        await _started(checkout)
+        await until(checkout / "started")
         assert living(mark)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -75,7 +68,7 @@ async def test_a_cancelled_caller_is_told_once_everything_is_gone(bwrap: Bwrap, 
 async def test_leaving_the_sandbox_ends_what_runs_in_it(bwrap: Bwrap, checkout: Path, mark: str) -> None:
     async with box(bwrap, checkout) as inside:
         running = asyncio.create_task(inside.sh(STUBBORN.format(mark=mark) + "wait"))
-        await _started(checkout)
+        await until(checkout / "started")
     assert not living(mark)
     assert (await running).stopped == "cancelled"
 
@@ -130,7 +123,7 @@ async def test_the_death_of_the_service_ends_what_it_runs(
     service = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _SERVICE, str(work_dir), str(checkout), STUBBORN.format(mark=mark) + "wait")
     )
-    await _started(checkout)
+    await until(checkout / "started")
     assert len(living(f"sleep {mark}")) > 1
     service.kill()
     await service.wait()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from loops.errors import ExternalError
-from loops.tasks.workspace.addresses import AllowedHosts, checked
+from loops.addresses import AllowedHosts, checked
 from loops.tasks.workspace.inside import join
 
 log = logging.getLogger("loops.tasks.egress")

@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from loops.errors import SandboxError
@@ -23,18 +23,26 @@ async def answering(pid: int, account: Account, ports: Mapping[int, Answer]) -> 
     if not ports:
         yield
         return
-    connected: set[asyncio.Task[None]] = set()
-    servers: list[asyncio.Server] = []
-    try:
-        for answer, one in zip(ports.values(), await _sockets(pid, account, list(ports)), strict=True):
-            servers.append(await asyncio.start_server(_noted(answer, connected), sock=one))
+    async with answered(await _sockets(pid, account, list(ports)), list(ports.values())):
         yield
-    finally:
-        for server in servers:
-            server.close()
-        for task in connected:
-            task.cancel()
-        await asyncio.gather(*connected, return_exceptions=True)
+
+
+@asynccontextmanager
+async def answered(sockets: Sequence[socket.socket], answers: Sequence[Answer]) -> AsyncIterator[None]:
+    """Answer what connects to each of these sockets, and close them in the end."""
+    connected: set[asyncio.Task[None]] = set()
+    async with AsyncExitStack() as stack:
+        for one in sockets:
+            stack.callback(one.close)
+        for answer, one in zip(answers, sockets, strict=True):
+            server = await asyncio.start_server(_noted(answer, connected), sock=one)
+            stack.callback(server.close)
+        try:
+            yield
+        finally:
+            for task in connected:
+                task.cancel()
+            await asyncio.gather(*connected, return_exceptions=True)
 
 
 def _noted(answer: Answer, connected: "set[asyncio.Task[None]]") -> Answer:

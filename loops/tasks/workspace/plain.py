@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from loops.errors import SandboxError
 from loops.tasks.workspace.account import Account, own_account
 from loops.tasks.workspace.enclosure import ENVIRONMENT
+from loops.tasks.workspace.inside import answered, to_socket
 from loops.tasks.workspace.limiting import launcher, script
 from loops.tasks.workspace.sandbox import Command, OnLine, Ran, Room, Sandbox
 from loops.tasks.workspace.supervision import Running, Supervised, insist, kill_group
@@ -34,14 +36,13 @@ class Plain:
 
     @asynccontextmanager
     async def open(self, room: Room) -> AsyncIterator[Sandbox]:
-        """See Sandboxes. Raises SandboxError for a room with ports: there is no loopback of its own to have them on."""
-        if room.ports:
-            raise SandboxError("without a sandbox no port leads to a socket", hint="set LOOPS_SANDBOX to bwrap")
+        """See Sandboxes. The ports of the room are taken on the loopback of this machine."""
         opened = _PlainRoom(self.account, room)
-        try:
-            yield opened
-        finally:
-            await insist(opened.running.end())
+        async with answered(_listening(room.ports), [to_socket(path) for path in room.ports.values()]):
+            try:
+                yield opened
+            finally:
+                await insist(opened.running.end())
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,17 @@ class _Session:
     def killed_for_memory(self) -> bool:
         """See Tree."""
         return False
+
+
+def _listening(ports: Iterable[int]) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        sockets.extend(socket.create_server(("127.0.0.1", port)) for port in ports)
+    except OSError as error:
+        for one in sockets:
+            one.close()
+        raise SandboxError(f"a port of the sandbox is taken: {error}", hint="try again") from error
+    return sockets
 
 
 def _members(session: int) -> list[int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from loops.errors import SandboxError
 from loops.tasks.workspace import faults
 from loops.tasks.workspace.account import Account, account
-from loops.tasks.workspace.addresses import AllowedHosts
+from loops.addresses import AllowedHosts
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.cgroups import Cgroups, find_cgroups
 from loops.tasks.workspace.egress import Egress

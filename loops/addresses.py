@@ -11,7 +11,8 @@ from loops.errors import ExternalError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
+_SPECIAL = (ipaddress.ip_network("100.64.0.0/10"), ipaddress.ip_network("192.0.0.0/24"))
+"""Networks of providers and protocols, which Python counts as global in part."""
 RESOLVE_SECONDS = 10.0
 
 
@@ -44,7 +45,8 @@ class AllowedHosts:
 def is_public(address: Address) -> bool:
     """Whether an address leads out: not to this machine, its network, or nowhere."""
     plain = _plain(address)
-    return plain.is_global and not plain.is_multicast and not plain.is_reserved and plain not in _SHARED
+    leads_out = plain.is_global and not plain.is_multicast and not plain.is_reserved
+    return leads_out and not any(plain in network for network in _SPECIAL)
 
 
 def _plain(address: Address) -> Address:
