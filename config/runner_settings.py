@@ -42,7 +42,7 @@ class RunnerSettings:
     hosts: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     seconds: int = 1_800
-    idle_seconds: int = 300
+    idle_seconds: int = 600
     memory: int = 2_048
 
     @property

@@ -142,7 +142,7 @@ RUNNER_KEYS = (
     RunnerKey(
         "idle_seconds",
         _plain(whole_number(5, 86_400)),
-        "300",
+        "600",
         "Seconds without a sign of life after which it is stopped, 5 to 86400.",
     ),
     RunnerKey("memory", _plain(whole_number(64, 1_048_576)), "2048", "MB of memory, 64 to 1048576."),

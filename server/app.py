@@ -43,6 +43,7 @@ from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.limits import WorkLimits
 from loops.tasks.quota import QuotaLimits
+from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, watch_task_cancellations
 from loops.threads import on_own_thread
@@ -55,7 +56,7 @@ from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
-from server.runners import by_name
+from server.runners import by_name, commands
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -263,7 +264,15 @@ class Service:
             link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
+            commands=self._commands(),
         )
+
+    def _commands(self) -> Commands | None:
+        """What starts coding agents; None where there is no sandbox to start one in."""
+        sandboxes = self._wiring.sandboxes
+        if sandboxes is None:
+            return None
+        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,12 @@ from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
 from loops.tasks.workspace.sandboxes import find_sandboxes
+from server.wiring import Wiring
 from tests.doubles.commands import HELLO, Commanded
 from tests.doubles.model_servers import Answer, serving
-from tests.integration.running import eventually
+from tests.integration.guarded import outbox_of, telling
+from tests.integration.running import eventually, issue, running
+from tests.integration.tasking import rounds_of, task_of
 
 KEY = "sk-of-the-provider"
 MODEL = "claude-sonnet-4-6"
@@ -238,3 +242,39 @@ async def test_a_program_of_the_system_needs_no_folder(commanded):
         RunnerSettings("mine", Path("/usr/bin/env"), ("sh", "-c", "ls -d /opt/runner; echo over"))
     )
     assert (result.ending, result.message) == ("done", "over")
+
+
+async def test_a_task_of_a_whole_service_is_worked_on_by_a_command_and_its_page_shows_it(folder, sandboxes):
+    call = {"type": "call", "id": "1", "name": "grep", "arguments": {"for": "Issue"}}
+    found = {"type": "result", "id": "1", "text": "<b>Issue 7</b>"}
+    end = {"type": "end", "final_message": "It is fixed."}
+    runner = script(folder, "\n".join(f"echo '{json.dumps(one)}'" for one in (call, found, end)))
+    settings: dict[str, Any] = {
+        "model": "command:mine",
+        "runner_mine_program": str(runner.program),
+        "work_dir": str(folder / "work"),
+    }
+    data = folder / "data"
+    data.mkdir(mode=0o700)
+    database, wiring = f"sqlite:///{data / 'loops.db'}", Wiring(sandboxes=sandboxes)
+    async with running(data, database, wiring=wiring, **settings) as service:
+        flow = await service.create(telling("command"))
+        run_id = await service.started(flow.id, issue("acme/command", 7))
+        await service.until(run_id, "completed")
+        task = await task_of(service, run_id)
+        rounds = await rounds_of(service, task.id)
+        (message,) = await outbox_of(service, run_id)
+    assert (task.status, task.ending, task.model, task.cost) == ("completed", "done", "command:mine", None)
+    assert message.message["text"] == "It is fixed."
+    assert rounds[0]["results"][0]["text"] == "<b>Issue 7</b>"
+    assert list((folder / "work" / "runners").iterdir()) == []
+
+
+async def test_a_task_that_names_a_runner_that_is_not_set_up_says_so(tmp_path):
+    settings: dict[str, Any] = {"model": "ollama:x", "model_base_url": "http://127.0.0.1:9"}
+    async with running(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}", **settings) as service:
+        flow = await service.create(telling("unknown", inputs={"model": "codex:gpt-5"}))
+        run_id = await service.started(flow.id, issue("acme/unknown", 7))
+        row = await service.until(run_id, "failed")
+    assert "there is no runner 'codex' in this installation" in row["reason"]
+    assert "[runners.codex]" in row["reason"]

@@ -54,7 +54,7 @@ def settings_of(one: Chosen, configured: Mapping[str, RunnerSettings]) -> Runner
     if one.runner in KINDS and not one.model:
         raise ConfigError([Fault("model", f"{one.runner} is given no model", f"write {one.runner}:<name>")])
     settings = configured.get(one.runner)
-    if settings is None or settings.is_command is (one.runner in KINDS):
+    if settings is None:
         known = ", ".join(Chosen(name, "<name>" if name in KINDS else "").name for name in sorted(configured)) or "none"
         hint = f"the operator sets it up as [runners.{one.runner or 'NAME'}] in loops.toml; set up are: {known}"
         raise ConfigError([Fault("model", f"there is no runner {one.runner!r} in this installation", hint)])

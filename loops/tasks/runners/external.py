@@ -5,11 +5,12 @@ Its task ends as interrupted, with the rounds that were kept.
 """
 
 import asyncio
+import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -134,12 +135,15 @@ class ExternalRunner:
                 limits=SandboxLimits(memory=self.settings.memory << 20, processes=_PROCESSES),
             )
         finally:
-            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            await asyncio.to_thread(_removed, place)
 
     def _furnish(self, place: Path, invocation: Invocation) -> None:
-        shutil.rmtree(place, ignore_errors=True)
-        (place / "checkout").mkdir(parents=True)
-        place.chmod(0o711)
+        _removed(place)
+        self.around.folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for folder in (self.around.folder, place):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o711)
+        (place / "checkout").mkdir()
         for path, content in invocation.files.items():
             (place / Path(path).name).write_bytes(content)
             (place / Path(path).name).chmod(0o644)
@@ -187,6 +191,16 @@ class ExternalRunner:
             seconds=float(self.settings.seconds),
             idle=float(self.settings.idle_seconds),
         )
+
+
+def _removed(place: Path) -> None:
+    """Remove a folder, also where an agent took away the rights to what is in it. Nothing of it runs any more."""
+    for top, folders, _files in os.walk(place):
+        for one in (Path(top, name) for name in folders):
+            if not one.is_symlink():
+                with suppress(OSError):
+                    one.chmod(0o700)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _untold() -> Spent:

@@ -46,10 +46,13 @@ def test_a_choice_names_a_runner_or_a_model(choice, default, runner, name):
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        ("codex:gpt-5", r"there is no runner 'codex'.*\[runners\.codex\].*claude-code:<name>, command:aider"),
+        (
+            "codex:gpt-5",
+            r"there is no runner 'codex'.*\[runners\.codex\].*command:aider, claude-code:<name>, command:free",
+        ),
         ("command:goose", "there is no runner 'goose'"),
         ("command:", "there is no runner ''"),
-        ("command:claude-code", "there is no runner 'claude-code'"),
+        ("command:claude-code", "claude-code is given no model"),
         ("claude-code:", "claude-code is given no model"),
     ],
 )

@@ -41,7 +41,7 @@ def test_without_a_table_there_are_no_runners(tmp_path):
 def test_a_table_is_a_runner_and_its_paths_start_at_the_file(tmp_path):
     found = runners(tmp_path, MINIMAL, THE_KEY="sk-secret")["claude-code"]
     assert found == RunnerSettings("claude-code", tmp_path / "bin/claude", api_key=SecretText("sk-secret"))
-    assert (found.seconds, found.idle_seconds, found.is_command) == (1_800, 300, False)
+    assert (found.seconds, found.idle_seconds, found.is_command) == (1_800, 600, False)
     assert "sk-secret" not in repr(found)
 
 

@@ -19,6 +19,9 @@ PATHS: Mapping[Api, Mapping[str, str]] = {
 """For each API what may be asked for, and where that is below the address of the provider."""
 FREE = frozenset({"/v1/messages/count_tokens"})
 
+_MOST_VALUES = 1_000_000
+"""Of a body, by what parts them: what an agent writes must not fill the memory of the service."""
+_DEEPEST = 30
 _ANSWER = 4_096
 """Tokens of an answer that are put aside: agents ask for far more than they use."""
 _HOSTED = (
@@ -49,14 +52,23 @@ class Asked:
     most: Usage
 
 
+_NO_OBJECT = Barred("the body is no JSON object", 400)
+
+
 def asked(path: str, body: bytes, model: str) -> Asked | Barred:
     """What a body asks for of `model`, an exact name or a short one (`sonnet`) that is part of it."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        return Barred("the body holds too many values", 413)
     try:
         request = json.loads(body)
-    except (ValueError, RecursionError):
-        return Barred("the body is no JSON", 400)
-    if not isinstance(request, dict):
-        return Barred("the body is no JSON object", 400)
+        return _asked(path, len(body), request, model) if isinstance(request, dict) else _NO_OBJECT
+    except RecursionError:
+        return Barred("the body is nested too deep", 400)
+    except ValueError:
+        return _NO_OBJECT
+
+
+def _asked(path: str, size: int, request: Mapping[str, Any], model: str) -> Asked | Barred:
     named = request.get("model")
     if not isinstance(named, str) or model not in named:
         return Barred(f"this task works with {model}, not with {str(named)[:80]}")
@@ -65,7 +77,7 @@ def asked(path: str, body: bytes, model: str) -> Asked | Barred:
         return Barred(f"{elsewhere} would let the provider reach elsewhere, which tasks may not")
     if path in FREE:
         return Asked(named, Usage())
-    return Asked(named, Usage(tokens_of(len(body)), _answer(request), estimated=True))
+    return Asked(named, Usage(tokens_of(size), _answer(request), estimated=True))
 
 
 def _answer(request: Mapping[str, Any]) -> int:
@@ -92,15 +104,17 @@ def _tools(tools: object) -> Iterator[Mapping[str, Any]]:
             yield from _tools(tool.get("tools"))
 
 
-def _addresses(content: object) -> Iterator[str]:
+def _addresses(content: object, depth: int = 0) -> Iterator[str]:
     """Blocks that name a file by its address. Texts and the arguments of calls are not looked into."""
-    if isinstance(content, list):
+    if depth > _DEEPEST:
+        yield "what is nested so deep"
+    elif isinstance(content, list):
         for item in content:
-            yield from _addresses(item)
+            yield from _addresses(item, depth + 1)
     elif isinstance(content, dict):
         for key in ("image_url", "file_url", "url"):
             value = content.get(key)
             if isinstance(value, str) and not value.startswith("data:"):
                 yield f"a file by its address ({key})"
         for key in ("source", "image_url", "content", "output"):
-            yield from _addresses(content.get(key))
+            yield from _addresses(content.get(key), depth + 1)

@@ -18,13 +18,15 @@ from loops.agent.transcript import Usage
 from loops.tasks.runners.proxy.asked import PATHS, Asked, Barred, asked
 from loops.tasks.runners.proxy.counting import AnswerCounter
 from loops.tasks.runners.proxy.meter import Meter
+from loops.threads import off_loop
 
 log = logging.getLogger("loops.tasks")
 
-LARGEST = 32 << 20
-AT_ONCE = 8
+LARGEST = 16 << 20
+AT_ONCE = 4
 _THERE = frozenset({"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"})
 _BACK = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id", "x-should-retry"})
+_MOST_NOTED = 5
 _OURS = "of this task's proxy"
 
 
@@ -70,6 +72,7 @@ class _Proxy:
         self._token = token
         self._meter = meter
         self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._barred = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if not self._shows_token(request):
@@ -77,13 +80,19 @@ class _Proxy:
         path = PATHS[self._upstream.api].get(request.path)
         if path is None or request.method != "POST":
             return self._refusal(404, f"{request.method} {request.path[:200]} is none {_OURS}")
-        body = await request.read()
-        one = asked(request.path, body, self._upstream.model)
-        if isinstance(one, Barred):
-            log.warning("runner %s was refused a request: %s", self._upstream.runner, one.reason)
-            return self._refusal(one.status, one.reason)
         async with self._at_once:
+            body = await request.read()
+            # Beside the event loop: the body may be large, and made to take long.
+            one = await off_loop(lambda: asked(request.path, body, self._upstream.model))
+            if isinstance(one, Barred):
+                self._note(one)
+                return self._refusal(one.status, one.reason)
             return await self._pass(request, path, body, one)
+
+    def _note(self, barred: Barred) -> None:
+        self._barred += 1
+        if self._barred <= _MOST_NOTED:
+            log.warning("a request of runner %s was not let through: %s", self._upstream.runner, barred.reason)
 
     def _shows_token(self, request: web.Request) -> bool:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")

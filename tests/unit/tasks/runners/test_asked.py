@@ -67,11 +67,22 @@ def test_a_request_that_reaches_elsewhere_or_another_model_is_barred(changes, wo
     assert words in one.reason
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b"[" * 100_000], ids=["empty", "list", "bytes", "deep"])
-def test_what_is_no_request_is_barred(body):
+NESTED = b'{"model": "m", "messages": ' + b'[{"content": ' * 20 + b"1" + b"}]" * 20 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 400), (b"[]", 400), (b"\xff", 400), (b"[" * 100_000, 400), (b"[" + b"[]," * 600_000 + b"1]", 413)],
+    ids=["empty", "list", "bytes", "deep", "many"],
+)
+def test_what_is_no_request_is_barred(body, status):
     one = asked("/v1/messages", body, "m")
     assert isinstance(one, Barred)
-    assert one.status == 400
+    assert one.status == status
+
+
+def test_a_request_that_is_nested_too_deep_to_be_looked_into_does_not_pass():
+    assert isinstance(asked("/v1/messages", NESTED, "m"), Barred)
 
 
 def test_addresses_in_texts_and_in_arguments_of_calls_are_no_matter():
