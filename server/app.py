@@ -41,21 +41,26 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
+from loops.tasks.connectors import Connectors
+from loops.tasks.equipment import Equipment
 from loops.tasks.limits import WorkLimits
-from loops.tasks.quota import QuotaLimits
+from loops.tasks.named import lacking
 from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
+from loops.tasks.skills import Skills
 from loops.tasks.work import TaskWorker, watch_task_cancellations
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.checks.outside import ChannelLook
+from server.checks.tasks import TaskLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.quotas import limits_of, needs_price
 from server.runners import by_name, commands
 from server.services import Services
 from server.web import make_app, make_health_app
@@ -104,7 +109,7 @@ class Service:
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            self._wiring.models(_models(self.settings)).check(needs_price=self.settings.task_cost is not None)
+            self._wiring.models(_models(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
@@ -164,8 +169,7 @@ class Service:
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
-        limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
-        self._tasks = TaskService(clock, self._engine, limits)
+        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
@@ -218,6 +222,7 @@ class Service:
                 runs.cancel_all,
                 schedules,
                 ChannelLook(slack),
+                TaskLook(reader, self._wiring.models(_models(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
@@ -264,7 +269,9 @@ class Service:
             link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
+            equipment=self._equipment(),
             commands=self._commands(),
+            quotas=limits_of(settings),
         )
 
     def _commands(self) -> Commands | None:
@@ -273,6 +280,12 @@ class Service:
         if sandboxes is None:
             return None
         return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
+
+    def _equipment(self) -> tuple[Equipment, ...]:
+        """What tasks may be given, in the order in which it is opened."""
+        writer, reader, clock = self._database.writer, self._database.reader, self._wiring.clock
+        connectors = Connectors(writer, clock, self.services.book, self.settings.mcp_commands)
+        return (Skills(reader), connectors)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader

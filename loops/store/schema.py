@@ -8,6 +8,8 @@ from loops.store import (
     people_tables,
     run_keys,
     schedule_tables,
+    skill_tables,
+    spending_tables,
     task_tables,
 )
 from loops.store.tables import metadata
@@ -21,5 +23,7 @@ __all__ = [
     "people_tables",
     "run_keys",
     "schedule_tables",
+    "skill_tables",
+    "spending_tables",
     "task_tables",
 ]

@@ -10,7 +10,7 @@ from loops.runs.step import Mocked, StepContext, StepOutcome, Transacted
 from loops.tasks.prompt import opening_message
 from loops.tasks.quota import Refused
 from loops.tasks.result import TaskResult, skipped
-from loops.tasks.service import NotAllowed, TaskRequest, TaskService, title_of
+from loops.tasks.service import NotAllowed, TaskRequest, TaskService, Unfit, title_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -63,6 +63,8 @@ class CreateTask:
                 return _refused(created, inputs.get("non_failure_status_codes"))
             if isinstance(created, NotAllowed):
                 return Failed("task.no_owner", created.reason, "enable the workflow again with a token that is valid")
+            if isinstance(created, Unfit):
+                return Failed("task.unfit", created.reason, created.mend)
             return came(created) or Parked(Wait(WAIT, context.now + _PATIENCE, {"task": created.id}))
 
         return Transacted(create)
