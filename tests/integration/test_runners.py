@@ -114,7 +114,7 @@ async def test_a_task_without_code_gets_an_empty_folder_that_is_gone_afterwards(
 async def test_fields_are_asked_for_by_a_schema_that_it_can_read(folder, commanded):
     runner = python(
         folder,
-        "import json, os\nschema = json.load(open(os.environ['LOOPS_TASK_SCHEMA']))\n"
+        "import json, os\nschema = json.load(open(os.environ['LOOPS_WHILE_SCHEMA']))\n"
         "names = schema['properties']['output']['required']\n"
         "print(json.dumps({'type': 'end', 'final_message': 'Done.', 'output': dict.fromkeys(names, True)}))",
     )
