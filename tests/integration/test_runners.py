@@ -19,7 +19,7 @@ from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
 from loops.tasks.workspace.sandboxes import find_sandboxes
 from server.wiring import Wiring
-from tests.doubles.commands import HELLO, Commanded
+from tests.doubles.commands import HELLO, OBJECTS, Commanded
 from tests.doubles.model_servers import Answer, serving
 from tests.integration.guarded import outbox_of, telling
 from tests.integration.running import eventually, issue, running
@@ -92,13 +92,15 @@ def sleepers() -> list[str]:
 
 
 async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder, commanded):
-    runner = script(folder, 'cat > told; sed -i s/helo/hello/ hello.py; echo "Fixed it in $PWD with $1."')
+    edits = f'cat > told; cat {OBJECTS}/pack >> told; sed -i s/helo/hello/ hello.py; echo "Fixed it in $PWD with $1."'
+    runner = script(folder, edits)
     result = await commanded.run(RunnerSettings("mine", runner.program, ("{model}",)), "large")
     assert (result.ending, result.message) == ("done", "Fixed it in /workspace with large.")
     assert commanded.hello == 'print("hello")\n'
     told = (commanded.checkout / "told").read_text()
     assert "<user_custom_instructions>\nFix the typo in hello.py." in told
     assert told.startswith("You work on a task")
+    assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
 
