@@ -55,6 +55,7 @@ from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.repositories import RepositoryParts, repository_parts
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -243,7 +244,7 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self) -> TaskWorker:
+    def _worker(self, repositories: RepositoryParts | None) -> TaskWorker:
         settings = self.settings
         agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
         return TaskWorker(
@@ -257,11 +258,14 @@ class Service:
             link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
+            equipment=repositories.equipment if repositories is not None else (),
         )
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter, worker = self._interpreter(), self._worker()
+        stores, mask = (self._writer, reader, clock), self._log_secrets.mask
+        repositories = repository_parts(settings, self._wiring, self._github, stores, mask, self._run_page)
+        interpreter, worker = self._interpreter(), self._worker(repositories)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -287,6 +291,8 @@ class Service:
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
+        if repositories is not None:
+            self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 

@@ -25,8 +25,11 @@ Ending = Literal[
     "invalid_output",
     "tool_error",
     "provider_error",
+    "refused",
     "cancelled",
 ]
+"""How an agent ends. `refused` is none of its own: what it asked to have written was not taken."""
+
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

@@ -10,7 +10,6 @@ from loops.definition.schema.actions import ActionShape, FunctionConfig
 
 INPUTS_TO_COME: Mapping[str, Mapping[str, str]] = {
     "template-posthog-create-task": {
-        "repository": "no repository is checked out yet: the agent sees no code and opens no pull request",
         "connectors": "connectors are not built yet: the agent has none of their tools",
         "skills": "skills are not built yet: the agent does not see them",
         "channel": "spaces are not built yet: the run is on its own page alone",

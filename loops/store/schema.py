@@ -1,6 +1,15 @@
 """Every table in one metadata: what migrations are held against."""
 
-from loops.store import alerts, github_tables, mask_tables, people_tables, run_keys, schedule_tables, task_tables
+from loops.store import (
+    alerts,
+    github_tables,
+    mask_tables,
+    output_tables,
+    people_tables,
+    run_keys,
+    schedule_tables,
+    task_tables,
+)
 from loops.store.tables import metadata
 
 __all__ = [
@@ -8,6 +17,7 @@ __all__ = [
     "github_tables",
     "mask_tables",
     "metadata",
+    "output_tables",
     "people_tables",
     "run_keys",
     "schedule_tables",

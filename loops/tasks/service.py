@@ -151,6 +151,7 @@ def _request_json(request: TaskRequest, notes: Sequence[tuple[str, str]]) -> dic
         "system": SYSTEM_TEXT,
         "opening": opening_message(request.prompt, request.event, notes),
         "prompt": request.prompt,
+        "title": request.title,
         "effort": request.effort,
         "fields": dict(request.fields),
         "subject": subject_of(request.event),

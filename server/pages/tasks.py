@@ -32,6 +32,7 @@ _ENDINGS = {
     "invalid_output": "it gave no valid result",
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
+    "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }

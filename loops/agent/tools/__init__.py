@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loops.agent.notes import NoteStore
+from loops.agent.proposals import Proposals
 from loops.agent.tools.event import event_tools
 from loops.agent.tools.finalize import FINALIZE, FieldType, Finalize
 from loops.agent.tools.note import note_tools
+from loops.agent.tools.propose import propose_tools
 from loops.agent.tools.tool import Tool
 from loops.event import JsonValue
 
@@ -20,11 +22,13 @@ class Resources:
 
     event: Mapping[str, JsonValue] | None = None
     notes: NoteStore | None = None
+    proposals: Proposals | None = None
 
 
 NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {
     "event": lambda given: event_tools(given.event) if given.event is not None else (),
     "note": lambda given: note_tools(given.notes) if given.notes is not None else (),
+    "propose": lambda given: propose_tools(given.proposals) if given.proposals is not None else (),
 }
 
 

@@ -5,6 +5,7 @@ used for a month goes whole.
 """
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator
@@ -48,11 +49,12 @@ class Base:
 
 
 class Caches:
-    """The copies in a folder."""
+    """The copies in a folder. `group` may read them: those whom the commands of tasks run as."""
 
-    def __init__(self, folder: Path, git: Git) -> None:
+    def __init__(self, folder: Path, git: Git, group: int | None = None) -> None:
         self._folder = folder
         self._git = git
+        self._group = group
 
     async def fresh(self, remote: Remote) -> Base:
         """The copy of a repository as it is now. Raises RepositoryError."""
@@ -87,7 +89,11 @@ class Caches:
         """Under its name once it is whole."""
         making = cache.with_suffix(".making")
         await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
-        await self._git.run("init", "-q", "--bare", "--template=", str(making))
+        making.mkdir(mode=0o750)
+        if self._group is not None:
+            os.chown(making, -1, self._group)
+        # What git makes in there is the group's to read, and stays so.
+        await self._git.run("init", "-q", "--bare", "--template=", "--shared=0640", str(making))
         making.rename(cache)
 
     async def sweep(self) -> None:

@@ -1,6 +1,7 @@
 """The folders that tasks work in: one checkout a task, over the objects of a copy that its sandbox may only read.
 
     tasks/<task>/base.json    what it was made of; out of the agent's reach
+    tasks/<task>/over         its checkout was given back
     tasks/<task>/checkout     what stands at HOME inside the sandbox
 
 git runs here only until the checkout is handed over.
@@ -10,13 +11,13 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from loops.tasks.workspace.cache import Base
 from loops.tasks.workspace.git import Git
-from loops.tasks.workspace.trees import User, give, removed
+from loops.tasks.workspace.trees import removed
 
 OBJECTS = "/repository/objects"
 """Where the objects of the copy stand inside the sandbox."""
@@ -34,13 +35,24 @@ class Checkout:
 
 
 class Checkouts:
-    """The checkouts in a folder. `objects` is where one finds those of its base; None: where they are."""
+    """The checkouts in a folder. `objects` is where one finds those of its base, None where they are; `own` gives a
+    folder to whom the commands of a task run as."""
 
-    def __init__(self, folder: Path, git: Git, user: User | None = None, objects: str | None = OBJECTS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        git: Git,
+        objects: str | None = OBJECTS,
+        own: Callable[[Path], None] = lambda _folder: None,
+    ) -> None:
         self._folder = folder
         self._git = git
-        self._user = user
         self._objects = objects
+        self._own = own
+
+    def objects_of(self, base: Base) -> str:
+        """Where a checkout finds the objects of its base."""
+        return self._objects or str(base.objects)
 
     def found(self, task_id: str) -> Checkout | None:
         """The checkout that a killed worker left for whoever takes up its task."""
@@ -60,9 +72,8 @@ class Checkouts:
         place.mkdir(mode=0o711)
         await self._git.run("init", "-q", "--template=", f"--initial-branch={base.branch}", str(making))
         await self._fill(making, base)
-        user = self._user
-        if user is not None:
-            await asyncio.to_thread(give, making, user)
+        making.chmod(0o700)
+        await asyncio.to_thread(self._own, making)
         told = {"cache": str(base.cache), "branch": base.branch, "sha": base.sha}
         (place / "base.json").write_text(json.dumps(told), "utf-8")
         making.rename(place / "checkout")
@@ -82,11 +93,22 @@ class Checkouts:
             await self._git.run(*arguments, folder=making, environment=borrowed, seconds=300.0)
         information = making / ".git" / "objects" / "info"
         information.mkdir(exist_ok=True)
-        (information / "alternates").write_text(f"{self._objects or base.objects}\n", "utf-8")
+        (information / "alternates").write_text(f"{self.objects_of(base)}\n", "utf-8")
 
     async def remove(self, task_id: str) -> None:
         """Remove what is there of a task's."""
         await asyncio.to_thread(removed, self._folder / task_id)
+
+    async def give_back(self, task_id: str) -> None:
+        """Remove what a task worked in, and remember that nothing of it is needed any more, until it is swept."""
+        place = self._folder / task_id
+        if await asyncio.to_thread(place.is_dir):
+            (place / "over").touch()
+            await asyncio.to_thread(removed, place / "checkout")
+
+    def is_over(self, task_id: str) -> bool:
+        """Whether the checkout of a task was given back here."""
+        return (self._folder / task_id / "over").exists()
 
     def left(self) -> list[str]:
         """The tasks that have a folder here."""

@@ -1,27 +1,9 @@
-"""Folders with whatever an agent left in them, handed over and removed. No link in them is ever followed."""
+"""Folders with whatever an agent left in them, removed. No link in them is ever followed."""
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Whom the files of a checkout belong to, where that is not the service's own user."""
-
-    uid: int
-    gid: int
-
-
-def give(folder: Path, user: User) -> None:
-    """Every file of a folder to the user."""
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.lchown(Path(place) / name, user.uid, user.gid)
-    os.lchown(folder, user.uid, user.gid)
 
 
 def removed(folder: Path) -> None:

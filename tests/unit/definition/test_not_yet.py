@@ -38,7 +38,7 @@ def test_the_slack_event_starts_a_workflow_as_the_github_event_does():
 
 
 def test_an_input_that_nothing_uses_yet_is_a_warning():
-    given = {"repository": "acme/widgets", "connectors": [3], "skills": ["triage"], "channel": "9|operations"}
+    given = {"connectors": [3], "skills": ["triage"], "channel": "9|operations"}
     document = with_function("template-posthog-create-task", prompt="Do it", **given)
     place = "actions[1].config.inputs"
 

@@ -83,7 +83,7 @@ def test_an_operator_protects_further_files():
 
 @pytest.mark.parametrize(
     "path",
-    ["../x", "/etc/passwd", "a/../b", "a//b", ".git/config", "a/.GIT/hooks/x", "git~1/config", ".git./x", 
+    ["../x", "/etc/passwd", "a/../b", "a//b", ".git/config", "a/.GIT/hooks/x", "git~1/config", ".git./x",
      ".g\u200cit/x", "a\\b", "c:x", "a\nb", "a\u202eb", "a\udcffb"],
 )  # fmt: skip
 def test_paths_that_mean_another_place_are_not_taken(path):
