@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,8 +57,8 @@ class RepositoryParts:
         folders = _folders(settings.work_dir)
         git = Git(folders["home"])
         walled = sandboxes.tier != "none"
-        self._caches = Caches(folders["cache"], git)
-        self._checkouts = Checkouts(folders["tasks"], git, OBJECTS if walled else None)
+        self._caches = Caches(folders["cache"], git, _group(sandboxes, folders["home"]))
+        self._checkouts = Checkouts(folders["tasks"], git, OBJECTS if walled else None, sandboxes.own)
         rules = Rules(protected=settings.protected_files, known=lambda text: outlet.mask(text) != text)
         how = replace(outlet.how, rules=rules, staged=settings.staged == "yes", link=outlet.link)
         writer = OutputWriter(*stores, outlet.marks, Patches(folders["patches"], git), how)
@@ -100,6 +102,14 @@ def repository_parts(
         return None
     outlet = Outlet(github.marks, link, mask, wiring.writing)
     return RepositoryParts(settings, github.reach(stores[1]), stores, outlet, wiring.sandboxes)
+
+
+def _group(sandboxes: Sandboxes, folder: Path) -> int | None:
+    """The group of the user whom commands run as; None where that is the service's own user."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        sandboxes.own(Path(file.name))
+        found = os.fstat(file.fileno())
+    return None if found.st_uid == os.geteuid() else found.st_gid
 
 
 def _folders(work_dir: Path) -> dict[str, Path]:

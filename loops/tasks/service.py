@@ -16,7 +16,7 @@ from loops.store import tasks as store
 from loops.store.ids import new_id
 from loops.store.tasks import NewTask, TaskRow
 from loops.tasks.ending import cancelled_end
-from loops.tasks.prompt import SYSTEM_TEXT, opening_message
+from loops.tasks.prompt import opening_message, system_text
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def subject_of(event: Mapping[str, JsonValue] | None) -> str | None:
 
 def _request_json(request: TaskRequest, notes: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return {
-        "system": SYSTEM_TEXT,
+        "system": system_text(request.repository),
         "opening": opening_message(request.prompt, request.event, notes),
         "prompt": request.prompt,
         "title": request.title,

@@ -14,13 +14,13 @@ from aiohttp import web
 
 
 class GitRemote:
-    """Serves `/{owner}/{name}.git`. `lets_in` is asked with each token."""
+    """Serves `/{owner}/{name}.git`. `lets_in` is asked with each token, `pushed` is called after each push."""
 
     def __init__(self, folder: Path, lets_in: Callable[[str], bool]) -> None:
         self.folder = folder
         self._lets_in = lets_in
         self.calls: Counter[str] = Counter()
-        self.seen: list[str] = []
+        self.pushed: Callable[[], None] | None = None
 
     def create(self, name: str, files: Mapping[str, str | bytes], branch: str = "main") -> str:
         """A repository with one commit; its sha."""
@@ -71,7 +71,6 @@ class GitRemote:
     async def answer(self, request: web.Request) -> web.Response:
         """As the CGI says."""
         authorization = request.headers.get("Authorization", "")
-        self.seen.append(request.path_qs)
         if not self._lets_in(_token(authorization)):
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
         service = request.query.get("service") or request.match_info["rest"]
@@ -84,6 +83,8 @@ class GitRemote:
             stdout=asyncio.subprocess.PIPE,
         )
         out, _ = await process.communicate(await request.read())
+        if service == "git-receive-pack" and request.method == "POST" and self.pushed is not None:
+            self.pushed()
         head, _, body = out.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
         status = int(headers.pop("Status", "200").split()[0])

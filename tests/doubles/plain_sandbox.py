@@ -38,6 +38,9 @@ class PlainSandboxes:
     def __init__(self) -> None:
         self.rooms: list[Room] = []
 
+    def own(self, path: Path) -> None:
+        """It is ours."""
+
     @asynccontextmanager
     async def open(self, room: Room) -> AsyncIterator[PlainSandbox]:
         self.rooms.append(room)

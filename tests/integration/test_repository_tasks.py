@@ -1,4 +1,4 @@
-"""From an issue to a draft pull request: a scripted agent in a real checkout, a real remote, a double of GitHub's API."""
+"""From an issue to a draft pull request: a scripted agent in a real checkout, a real remote, a GitHub double."""
 
 import asyncio
 import re

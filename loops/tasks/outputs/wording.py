@@ -13,7 +13,7 @@ LONGEST = 62_000
 _LONGEST_SLUG = 40
 _LONGEST_SUBJECT = 100
 _CODE = re.compile(r"(```[\s\S]*?(?:```|\Z)|~~~[\s\S]*?(?:~~~|\Z)|`[^`\n]+`)")
-_MENTION = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9-]{0,38}(?:/[A-Za-z0-9._-]{1,100})?)(?![\w@])")
+_MENTION = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9-]{0,38}(?:/[A-Za-z0-9._-]{0,100}[A-Za-z0-9_-])?)(?![\w@])")
 _ELSEWHERE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}#\d+)\b")
 _ORDER = re.compile(r"^([ \t]*)/(?=[A-Za-z])", re.MULTILINE)
 _SKIPS = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]|^\s*skip-checks:.*$", re.I | re.M)
