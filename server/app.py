@@ -49,7 +49,7 @@ from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
-from server.checks.outside import ChannelLook
+from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
@@ -213,7 +213,7 @@ class Service:
                 webhooks.keep,
                 runs.cancel_all,
                 schedules,
-                ChannelLook(slack),
+                OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
             ),
             schedules=schedules,
             webhooks=webhooks,

@@ -55,7 +55,7 @@ class RepositoryParts:
     ) -> None:
         self._reader = stores[1]
         folders = _folders(settings.work_dir)
-        git = Git(folders["home"])
+        git = Git(folders["home"], os.environ)
         walled = sandboxes.tier != "none"
         self._caches = Caches(folders["cache"], git, _group(sandboxes, folders["home"]))
         self._checkouts = Checkouts(folders["tasks"], git, OBJECTS if walled else None, sandboxes.own)

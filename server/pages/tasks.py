@@ -13,6 +13,7 @@ from loops.store.tasks import TaskRow
 from server.cost_words import with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import cost_words, money
+from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
 MOST_TEXT = 100_000
@@ -128,6 +129,7 @@ class TaskShown:
     told: Told | None
     came: Came | None
     settled: int
+    outputs: tuple[OutputShown, ...] = ()
 
 
 def model_words(model: str) -> str:

@@ -8,7 +8,7 @@ import base64
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loops.errors import RepositoryError
@@ -39,7 +39,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     ("advice.detachedHead", "false"),
 )
 _KEPT = (
-    "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "ALL_PROXY",
+    "PATH", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "all_proxy", "ALL_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
 )  # fmt: skip
 
@@ -61,9 +61,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Runs git. `home` is an empty folder of the service's; `memory` is what one process may use, in bytes."""
+    """Runs git. `home` is an empty folder of the service's, `around` the environment, of which the path, proxies and
+    certificates are kept; `memory` is what one process may use, in bytes."""
 
     home: Path
+    around: Mapping[str, str] = field(default_factory=dict)
     memory: int = 4 << 30
 
     async def run(
@@ -101,7 +103,7 @@ class Git:
     def _environment(self, access: Access | None, more: Mapping[str, str]) -> dict[str, str]:
         settings = [*_SETTINGS, *(access.settings() if access is not None else ())]
         given = {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "LC_ALL": "C.UTF-8",
@@ -114,7 +116,7 @@ class Git:
         }
         for number, (name, value) in enumerate(settings):
             given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-        return {**{name: os.environ[name] for name in _KEPT if name in os.environ}, **given, **more}
+        return {**given, **{name: self.around[name] for name in _KEPT if name in self.around}, **more}
 
 
 def _verb(arguments: Sequence[str]) -> str:
