@@ -1,7 +1,11 @@
 """Loops whose tasks work on a repository, and an agent that works in its checkout by a script."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from loops.agent.model import ToolSpec
@@ -11,10 +15,14 @@ from loops.agent.transcript import Assistant, Message, User
 from loops.event import JsonValue
 from loops.store import outputs as store
 from loops.store.outputs import OutputRow
-from tests.doubles.github_repository import NAME
+from loops.store.tasks import TaskRow
+from loops.tasks.outputs.writing import WritingRules
+from server.app import Wiring
+from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
-from tests.integration.running import Running, workflow
-from tests.integration.tasking import calls, ends, task_action
+from tests.integration.github_loops import connect
+from tests.integration.running import Running, issue, running, workflow
+from tests.integration.tasking import calls, ends, scripted, task_action, task_of
 
 FILES = {"README.md": "Widgets.\n", "src/export.py": "LIMIT = 10_000\n", "run.sh": "#!/bin/sh\n"}
 REPORT = "The export stops at 10,000 rows since its query has a limit. I raised it."
@@ -96,3 +104,38 @@ def working(name: str, repository: str = NAME, **more: Any) -> dict[str, Any]:
 
 async def outputs_of(service: Running, task_id: str) -> list[OutputRow]:
     return await service.read(lambda connection: store.of_task(connection, task_id))
+
+
+WRITING = WritingRules(pauses=(0.01, 0.01), settle=timedelta())
+
+
+class Lab:
+    """A service over one GitHub with one repository."""
+
+    def __init__(self, service: Running, hub: RepositoryGitHub, work: Path) -> None:
+        self.service = service
+        self.hub = hub
+        self.work = work
+
+    async def worked(self, name: str, **more: Any) -> tuple[TaskRow, list[OutputRow]]:
+        """A task of this script, once it is over, and its outputs."""
+        flow = await self.service.create(working(name, **more))
+        try:
+            run_id = await self.service.started(flow.id, issue(NAME))
+            await self.service.until(run_id, "completed", "failed", "cancelled")
+            task = await task_of(self.service, run_id)
+            return task, await outputs_of(self.service, task.id)
+        finally:
+            await self.service.services.workflows.disable("default", flow.id, running="drain")
+
+
+@asynccontextmanager
+async def laboratory(folder: Path, url: str, **changes: str) -> AsyncIterator[Lab]:
+    """One, with commands that run in no sandbox."""
+    sandboxes = PlainSandboxes()
+    wiring = replace(scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING)), tools=(Shell(sandboxes),))
+    (folder / "remote").mkdir()
+    async with repository_github(folder / "remote") as hub:
+        hub.git.create(NAME, FILES)
+        async with running(folder / "d", url, wiring=wiring, **changes) as started:
+            yield Lab(await connect(started, **hub.token_settings()), hub, folder / "d-work")

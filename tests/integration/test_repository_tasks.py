@@ -4,65 +4,28 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from loops.own_output import PURPOSE, Marks, OwnMark, Place
 from loops.store.github import pushed_by
-from loops.store.outputs import OutputRow
-from loops.store.tasks import TaskRow
-from loops.tasks.outputs.writing import WritingRules
-from server.app import Wiring
 from tests.doubles.git_remote import git
 from tests.doubles.github import says
-from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
-from tests.doubles.plain_sandbox import PlainSandboxes
-from tests.integration.github_loops import connect
-from tests.integration.repository_tasks import FILES, PULL, REPORT, Shell, outputs_of, script, working
-from tests.integration.running import Running, eventually, issue, running
-from tests.integration.tasking import scripted, task_of
+from tests.doubles.github_repository import NAME
+from tests.integration.repository_tasks import PULL, REPORT, Lab, laboratory, outputs_of, working
+from tests.integration.running import eventually, issue
+from tests.integration.serving import Api, fresh_token
+from tests.integration.tasking import task_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-WRITING = WritingRules(pauses=(0.01, 0.01), settle=timedelta())
-
-
-class Lab:
-    """A service over one GitHub with one repository."""
-
-    def __init__(self, service: Running, hub: RepositoryGitHub, sandboxes: PlainSandboxes, folder: Path) -> None:
-        self.service = service
-        self.hub = hub
-        self.sandboxes = sandboxes
-        self.work = folder / "d-work"
-
-    async def worked(self, name: str, **more: Any) -> tuple[TaskRow, list[OutputRow]]:
-        """A task of this script, once it is over, and its outputs."""
-        flow = await self.service.create(working(name, **more))
-        try:
-            run_id = await self.service.started(flow.id, issue(NAME))
-            await self.service.until(run_id, "completed", "failed", "cancelled")
-            task = await task_of(self.service, run_id)
-            return task, await outputs_of(self.service, task.id)
-        finally:
-            await self.service.services.workflows.disable("default", flow.id, running="drain")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def lab(module_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
-    folder, sandboxes = tmp_path_factory.mktemp("lab"), PlainSandboxes()
-    (folder / "remote").mkdir()
-    wiring = replace(scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING)), tools=(Shell(sandboxes),))
-    async with repository_github(folder / "remote") as hub:
-        hub.git.create(NAME, FILES)
-        async with running(folder / "d", module_database_url, wiring=wiring) as started:
-            service = await connect(started, **hub.token_settings())
-            yield Lab(service, hub, sandboxes, folder)
+    async with laboratory(tmp_path_factory.mktemp("lab"), module_database_url) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +74,9 @@ async def test_every_kind_of_output_is_written_once_and_no_more_than_may_be(lab)
     (comment,) = lab.hub.comments
     assert comment["under"] == 1
     assert "`@ada/team`" in comment["body"]
+    marks = Marks(lab.service.services.box.derive_all(PURPOSE))
+    under = Place(zlib.crc32(NAME.encode()), 1, "loops-bot")
+    assert marks.find(comment["body"], under) == OwnMark(task.run_id, 1)
     assert lab.hub.labelled == {1: ["bug"]}
     assert [one["title"] for one in lab.hub.issues] == ["Other limits"]
     (pull,) = lab.hub.pulls
@@ -160,6 +126,24 @@ async def test_a_protected_file_is_refused_by_name_and_the_patch_is_kept(lab):
     assert lab.hub.pulls == []
     told = (await lab.service.run(task.run_id))["reason"]
     assert "refused" in told
+
+
+async def test_outputs_are_shown_with_their_patch_and_reason_by_the_api_and_on_the_page_of_the_run(lab):
+    task, _ = await lab.worked("protected")
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(lab.service.service.url, cookie_jar=jar) as session:
+        token = await fresh_token(lab.service.service, "default", "viewer")
+        api = Api(session, "default", token, lab.service.service)
+        (told,) = (await api.get(f"tasks/{task.id}"))["outputs"]
+        exported = await api.get(f"runs/{task.run_id}/export")
+        await session.post("/sign-in", data={"token": token}, headers={"Sec-Fetch-Site": "same-origin"})
+        async with session.get(f"/runs/{task.run_id}") as answer:
+            page = await answer.text()
+    assert (told["kind"], told["status"], told["url"], told["patch_cut"]) == ("pull_request", "refused", None, False)
+    assert "+++ b/.github/workflows/ci.yml" in told["patch"]
+    assert exported["tasks"][0]["outputs"][0]["patch"] == told["patch"]
+    assert "belongs to the continuous integration, which no agent changes" in page
+    assert "+++ b/.github/workflows/ci.yml" in page
 
 
 async def test_a_guard_keeps_the_patch_and_opens_nothing(lab):

@@ -47,7 +47,7 @@ def test_no_line_is_an_order_and_no_other_repository_hears_of_it():
 @pytest.mark.parametrize("skip", ["[skip ci]", "[ci skip]", "[NO CI]", "[skip actions]", "[ actions skip ]"])
 def test_a_commit_never_skips_the_checks(skip):
     assert "[" not in commit_message(f"Raise it {skip}", f"All {skip} of it")
-    assert commit_message("Raise it", "x\n\nskip-checks: true\n") == "Raise it\n\nx\n\n\n"
+    assert "skip" not in commit_message("Raise it", "x\n\nskip-checks: true\n")
 
 
 def test_a_branch_is_named_for_its_title_and_is_its_tasks_alone():
