@@ -8,6 +8,7 @@ from config.setting_values import (
     base_address,
     commands,
     database_url,
+    file_patterns,
     folder,
     host,
     hosts,
@@ -152,6 +153,29 @@ SETTINGS = (
         None,
         "What the model costs in US dollars a million tokens, `input/output`, as `3/15`.",
         "the known price of the model",
+    ),
+    Setting("task_comments", whole_number(0, 20), "1", "Comments that a repository task may have written, 0 to 20."),
+    Setting("task_issues", whole_number(0, 20), "1", "Issues that a repository task may have opened, 0 to 20."),
+    Setting(
+        "protected_files",
+        file_patterns,
+        "",
+        "Files that no task may change beside those that none ever may: patterns of names, separated by commas (a list "
+        "in TOML), with a slash in front at the root alone, as `package.json`, `*.lock`, `/deploy/*`.",
+        "none",
+    ),
+    Setting(
+        "staged",
+        one_of("no", "yes"),
+        "no",
+        "`yes`: what tasks ask to have written to repositories is checked and shown, and not written.",
+    ),
+    Setting(
+        "whole_clone_mb",
+        whole_number(0, 1_000_000),
+        "200",
+        "Megabytes up to which a repository is fetched with its history, 0 to 1000000; of larger ones tasks see the "
+        "newest commit alone.",
     ),
     Setting(
         "mcp",

@@ -126,6 +126,16 @@ def commands(text: str, _base: Path) -> Mapping[str, tuple[str, ...]]:
     return named
 
 
+def file_patterns(text: str, _base: Path) -> tuple[str, ...]:
+    """Patterns of file names, separated by commas."""
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = [one for one in patterns if "\\" in one or ".." in one.split("/") or one.strip("*/?") == ""]
+    if wrong:
+        listed = ", ".join(shown(one) for one in wrong)
+        raise SettingError(f"{listed} cannot be used as file names", "as package.json, *.lock, /deploy/*")
+    return patterns
+
+
 def web_address(text: str, _base: Path) -> str:
     """An http(s) address of scheme, host and port alone, without a closing slash."""
     return _address(text, path_allowed=False)

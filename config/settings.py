@@ -57,6 +57,11 @@ class Settings:
     task_seconds: int
     task_tokens: int | None
     task_cost: Decimal | None
+    task_comments: int
+    task_issues: int
+    protected_files: tuple[str, ...]
+    staged: Literal["no", "yes"]
+    whole_clone_mb: int
     mcp: Literal["full", "read_only", "off"]
     sandbox: Literal["bwrap", "none"]
     allowed_hosts: tuple[str, ...]

@@ -53,7 +53,7 @@ from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
-from server.checks.outside import ChannelLook
+from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
 from server.checks.tasks import TaskLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
@@ -61,6 +61,7 @@ from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.quotas import limits_of, needs_price
+from server.repositories import RepositoryParts, repository_parts
 from server.runners import by_name, commands
 from server.services import Services
 from server.web import make_app, make_health_app
@@ -221,7 +222,7 @@ class Service:
                 webhooks.keep,
                 runs.cancel_all,
                 schedules,
-                ChannelLook(slack),
+                OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
                 TaskLook(reader, self._wiring.models(_models(settings)), limits_of(settings)),
             ),
             schedules=schedules,
@@ -255,7 +256,7 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self) -> TaskWorker:
+    def _worker(self, repositories: RepositoryParts | None) -> TaskWorker:
         settings = self.settings
         agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
         return TaskWorker(
@@ -269,7 +270,7 @@ class Service:
             link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
-            equipment=self._equipment(),
+            equipment=self._equipment(repositories),
             commands=self._commands(),
             quotas=limits_of(settings),
         )
@@ -281,15 +282,17 @@ class Service:
             return None
         return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
 
-    def _equipment(self) -> tuple[Equipment, ...]:
+    def _equipment(self, repositories: RepositoryParts | None) -> tuple[Equipment, ...]:
         """What tasks may be given, in the order in which it is opened."""
         writer, reader, clock = self._database.writer, self._database.reader, self._wiring.clock
         connectors = Connectors(writer, clock, self.services.book, self.settings.mcp_commands)
-        return (Skills(reader), connectors)
+        return (*(repositories.equipment if repositories is not None else ()), Skills(reader), connectors)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter, worker = self._interpreter(), self._worker()
+        stores, mask = (self._writer, reader, clock), self._log_secrets.mask
+        repositories = repository_parts(settings, self._wiring, self._github, stores, mask, self._run_page)
+        interpreter, worker = self._interpreter(), self._worker(repositories)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -315,6 +318,8 @@ class Service:
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
+        if repositories is not None:
+            self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 

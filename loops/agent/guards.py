@@ -26,10 +26,13 @@ Ending = Literal[
     "tool_error",
     "provider_error",
     "runner_error",
+    "refused",
     "interrupted",
     "cancelled",
 ]
-"""`runner_error` and `interrupted` are of agents that are started as commands."""
+"""How an agent ends. `runner_error` and `interrupted` are of agents that are started as commands, and `refused` is none
+of its own: what it asked to have written was not taken."""
+
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

@@ -17,6 +17,7 @@ _STATUSES: Mapping[str, TaskStatus] = {
     "budget": "incomplete",
     "stuck": "incomplete",
     "no_tool": "incomplete",
+    "refused": "incomplete",
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",

@@ -19,7 +19,7 @@ from loops.store.ids import new_id
 from loops.store.tasks import NewTask, TaskRow
 from loops.tasks.allowance import Allowance, Limits, overridden, refused_for_the_day
 from loops.tasks.ending import cancelled_end
-from loops.tasks.prompt import SYSTEM_TEXT, opening_message
+from loops.tasks.prompt import opening_message, system_text
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
 
 if TYPE_CHECKING:
@@ -203,9 +203,10 @@ def _request_json(
     request: TaskRequest, notes: Sequence[tuple[str, str]], skills: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
     return {
-        "system": SYSTEM_TEXT,
+        "system": system_text(request.repository),
         "opening": opening_message(request.prompt, request.event, notes, skills),
         "prompt": request.prompt,
+        "title": request.title,
         "effort": request.effort,
         "fields": dict(request.fields),
         "subject": subject_of(request.event),

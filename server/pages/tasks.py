@@ -13,6 +13,7 @@ from loops.store.tasks import TaskRow
 from server.cost_words import with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import cost_words, money
+from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
 MOST_TEXT = 100_000
@@ -33,6 +34,7 @@ _ENDINGS = {
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
     "runner_error": "its runner failed",
+    "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }
@@ -128,6 +130,7 @@ class TaskShown:
     told: Told | None
     came: Came | None
     settled: int
+    outputs: tuple[OutputShown, ...] = ()
 
 
 def model_words(model: str) -> str:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loops.agent.notes import NoteStore
+from loops.agent.proposals import Proposals
 from loops.agent.tools.event import event_tools
 from loops.agent.tools.finalize import FINALIZE, FieldType, Finalize
 from loops.agent.tools.note import note_tools
+from loops.agent.tools.propose import propose_tools
 from loops.agent.tools.repo import repo_tools
 from loops.agent.tools.shell import shell_tools
 from loops.agent.tools.skill import Checkout, SkillBook, skill_tools
@@ -29,6 +31,7 @@ class Resources:
     skills: SkillBook | None = None
     connectors: Sequence[Tool] = ()
     checkout: Checkout | None = None
+    proposals: Proposals | None = None
 
 
 NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {
@@ -38,6 +41,7 @@ NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {
     "repo": lambda given: repo_tools(given.workspace) if given.workspace is not None else (),
     "shell": lambda given: shell_tools(given.workspace) if given.workspace is not None else (),
     "skill": lambda given: skill_tools(given.skills) if given.skills is not None else (),
+    "propose": lambda given: propose_tools(given.proposals) if given.proposals is not None else (),
 }
 
 

@@ -13,6 +13,7 @@ STATUSES = {
     "budget": "incomplete",
     "stuck": "incomplete",
     "no_tool": "incomplete",
+    "refused": "incomplete",
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",
