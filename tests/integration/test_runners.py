@@ -13,7 +13,7 @@ import pytest
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
-from loops.errors import ConfigError
+from loops.errors import ConfigError, DefinitionError
 from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
@@ -272,11 +272,10 @@ async def test_a_task_of_a_whole_service_is_worked_on_by_a_command_and_its_page_
     assert list((folder / "work" / "runners").iterdir()) == []
 
 
-async def test_a_task_that_names_a_runner_that_is_not_set_up_says_so(tmp_path):
-    settings: dict[str, Any] = {"model": "ollama:x", "model_base_url": "http://127.0.0.1:9"}
-    async with running(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}", **settings) as service:
-        flow = await service.create(telling("unknown", inputs={"model": "codex:gpt-5"}))
-        run_id = await service.started(flow.id, issue("acme/unknown", 7))
-        row = await service.until(run_id, "failed")
-    assert "there is no runner 'codex' in this installation" in row["reason"]
-    assert "[runners.codex]" in row["reason"]
+async def test_a_workflow_that_names_a_runner_that_is_not_set_up_is_refused(tmp_path):
+    async with running(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}") as service:
+        with pytest.raises(DefinitionError, match="there is no runner 'codex' in this installation") as refused:
+            await service.create(telling("unknown", inputs={"model": "codex:gpt-5"}))
+    (fault,) = refused.value.faults
+    assert fault.path.endswith("inputs.model")
+    assert "[runners.codex]" in fault.hint

@@ -26,6 +26,7 @@ from loops.tasks.equipment import Came, Job, Kit
 from loops.tasks.outputs.stored import StoredProposals, subject_number
 from loops.tasks.outputs.wording import from_report
 from loops.tasks.outputs.writing import CANCELLED, Destination, OutputWriter
+from loops.tasks.runners.verdict import unmasked
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
 from loops.tasks.workspace.export import MOST_PATCH, exported
@@ -174,11 +175,12 @@ class _Work:
         if ending == "noop":
             return _told(came, await outputs.refuse(self._job, _NOTHING_TO_DO))
         try:
-            await self._keep(came)
+            changed = await self._keep(came)
         except RepositoryError as error:
             await outputs.refuse(self._job, error.message)
             return _not_taken(came, [error.message])
-        if ending != "done":
+        came = replace(came, result=unmasked(came.result, changed=changed))
+        if came.result.ending != "done":
             reason = f"the task did not end by itself: {came.result.reason}"
             return _told(came, await outputs.refuse(self._job, reason))
         # The token of an installation is good for an hour, which the agent may have taken.
@@ -190,12 +192,15 @@ class _Work:
         unwritten = [f"{row.kind.replace('_', ' ')} {row.status}: {row.reason}" for row in rows if row.status in _NOT]
         return _not_taken(came, unwritten) if unwritten else came
 
-    async def _keep(self, came: Came) -> None:
-        """Store the change with the pull request that is to hold it, made of the report where none was asked for."""
+    async def _keep(self, came: Came) -> bool:
+        """Store the change with the pull request that is to hold it, made of the report where none was asked for.
+        False where nothing is changed."""
         checkout, job, whole = self._checkout, self._job, self._whole
-        patch = b"" if checkout is None else await self._patch(checkout)
-        if checkout is None or not patch:
-            return
+        if checkout is None:  # kept by the worker before this one
+            return True
+        patch = await self._patch(checkout)
+        if not patch:
+            return False
         mask, now, task = whole.tooling.mask, whole.clock.now(), (job.task.id, job.owner)
         shown = mask(patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
@@ -212,6 +217,7 @@ class _Work:
                 store.keep_patch(connection, (job.task.id, number), job.owner, shown, base, now)
 
         await persist(whole.writer, store_it)
+        return True
 
     async def _patch(self, checkout: Checkout) -> bytes:
         """What the agent changed, read in a sandbox where nothing of its own runs any more."""
