@@ -60,6 +60,7 @@ class Settings:
     task_cost: Decimal | None
     mcp: Literal["full", "read_only", "off"]
     sandbox: Literal["bwrap", "none"]
+    sandbox_user: tuple[int, int] | None
     allowed_hosts: tuple[str, ...]
     keep_days: int
     log_level: Literal["debug", "info", "warning", "error"]
@@ -245,7 +246,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         "work_dir": data_dir.with_name(f"{data_dir.name}-work"),
         "log_format": "text" if sys.stderr.isatty() else "json",
     }
-    absent = dict.fromkeys(("model", "model_base_url", "price", "task_tokens", "task_cost"))
+    absent = dict.fromkeys(("model", "model_base_url", "price", "task_tokens", "task_cost", "sandbox_user"))
     return absent | derived | values
 
 

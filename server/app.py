@@ -45,6 +45,7 @@ from loops.tasks.limits import WorkLimits
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, watch_task_cancellations
+from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -55,6 +56,7 @@ from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -97,6 +99,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.failed = False
         self._wiring = wiring or Wiring()
+        self._sandbox: Found | None = None
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
@@ -107,6 +110,8 @@ class Service:
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        if self.role in _WORKS:
+            self._sandbox = await sandbox_of(self.settings, self._wiring)
         await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
@@ -224,6 +229,7 @@ class Service:
             runs=runs,
             messages=self._messages,
             metrics=self.metrics,
+            sandbox=self._sandbox,
             public_url=lambda: self.url,
         )
 

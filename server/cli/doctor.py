@@ -22,6 +22,7 @@ from server.checks.check import Check
 from server.checks.connection import Looked, connection_checks, look_up
 from server.cli.client import Client
 from server.cli.reach import running_socket
+from server.sandbox import sandbox_check
 
 _ASKED = ("slack", "smtp", "github")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
@@ -37,6 +38,7 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
     yield Check("settings", "ok", "every setting can be used")
     yield from _data_folder(found.data_dir)
     yield from _database(found)
+    yield asyncio.run(sandbox_check(found))
     yield _service(found)
 
 
