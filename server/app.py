@@ -49,6 +49,7 @@ from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
 from loops.tasks.skills import Skills
 from loops.tasks.work import TaskWorker, watch_task_cancellations
+from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -63,6 +64,7 @@ from server.metrics import Metrics
 from server.quotas import limits_of, needs_price
 from server.repositories import RepositoryParts, repository_parts
 from server.runners import by_name, commands
+from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -105,6 +107,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.failed = False
         self._wiring = wiring or Wiring()
+        self._sandbox: Found | None = None
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
@@ -115,6 +118,8 @@ class Service:
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        if self.role in _WORKS:
+            self._sandbox = await sandbox_of(self.settings, self._wiring)
         await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
@@ -237,6 +242,7 @@ class Service:
             runs=runs,
             messages=self._messages,
             metrics=self.metrics,
+            sandbox=self._sandbox,
             public_url=lambda: self.url,
         )
 
