@@ -43,6 +43,7 @@ from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.limits import WorkLimits
 from loops.tasks.quota import QuotaLimits
+from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
 from loops.tasks.work import TaskWorker, watch_task_cancellations
 from loops.threads import on_own_thread
@@ -55,7 +56,8 @@ from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
-from server.repositories import RepositoryParts, repository_parts
+from server.repositories import Outlet, RepositoryParts, repository_parts
+from server.runners import by_name, commands
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -182,9 +184,12 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
+            stop=self._stop,
             observe=self.metrics.dispatched,
         )
-        self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
+        self._ticking = ScheduleClock(
+            Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred, self._stop)
+        )
         schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
             settings=settings,
@@ -217,8 +222,10 @@ class Service:
             ),
             schedules=schedules,
             webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, begin),
-            replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
+            by_hand=ByHand(self._writer, self._engine, clock, begin, self._stop),
+            replays=Replays(
+                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
+            ),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),
@@ -259,12 +266,21 @@ class Service:
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
             equipment=repositories.equipment if repositories is not None else (),
+            commands=self._commands(),
         )
+
+    def _commands(self) -> Commands | None:
+        """What starts coding agents; None where there is no sandbox to start one in."""
+        sandboxes = self._wiring.sandboxes
+        if sandboxes is None:
+            return None
+        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        stores, mask = (self._writer, reader, clock), self._log_secrets.mask
-        repositories = repository_parts(settings, self._wiring, self._github, stores, mask, self._run_page)
+        outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
+        stores = self._writer, reader, clock
+        repositories = repository_parts(settings, self._github, stores, outlet, self._wiring.sandboxes)
         interpreter, worker = self._interpreter(), self._worker(repositories)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
@@ -346,6 +362,7 @@ def _models(settings: Settings) -> Models:
         settings.model_base_url,
         None if price is None else Price(price.input, price.output),
         SCRIPTS,
+        by_name(settings),
     )
 
 

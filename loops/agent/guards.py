@@ -25,11 +25,13 @@ Ending = Literal[
     "invalid_output",
     "tool_error",
     "provider_error",
+    "runner_error",
+    "interrupted",
     "refused",
     "cancelled",
 ]
-"""How an agent ends. `refused` is none of its own: what it asked to have written was not taken."""
-
+"""`runner_error` and `interrupted` are of agents that are started as commands; `refused` is that what an agent asked to
+have written was not taken."""
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

@@ -151,7 +151,7 @@ class GitHubClient:
         body: Mapping[str, JsonValue] | None = None,
         repository: str | None = None,
         installation: int | None = None,
-        seconds: float = SECONDS,
+        seconds: float | None = None,
     ) -> Answer:
         """What GitHub answers, with success. By token, or as the app itself; about a `repository` as the app's
         installation on it, or as the `installation` that is named."""
@@ -181,8 +181,9 @@ class GitHubClient:
         for way in ways:
             way.close()
 
-    async def _within(self, work: Callable[[], T], seconds: float = SECONDS) -> T:
+    async def _within(self, work: Callable[[], T], seconds: float | None = None) -> T:
         """Run on one of the threads, in time. Whoever waits for a free one has not begun yet."""
+        seconds = SECONDS if seconds is None else seconds
         async with self._slots:
             try:
                 async with asyncio.timeout(seconds):

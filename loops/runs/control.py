@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from loops.errors import Conflict, StoreBusy
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.settling import Stop, nothing_to_stop
+from loops.runs.succession import run_ended
 from loops.store import run_queries, run_requests
 
 if TYPE_CHECKING:
@@ -56,13 +58,17 @@ class RunControl:
         """
         await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
         now = self._clock.now()
-        asked = await self._writer.run(
-            lambda connection: run_requests.request_cancel(connection, run_id, now, self._stop)
-        )
+        asked = await self._writer.run(lambda connection: self._ask(connection, run_id, now))
         if asked.status != "running":
             await self._engine.drop(run_id, asked.seq)
             return asked.status
         return await self._until_stopped(project_id, run_id)
+
+    def _ask(self, connection: "Connection", run_id: str, now: datetime) -> "CancelRequest":
+        asked = run_requests.request_cancel(connection, run_id, now, self._stop)
+        if asked.status == "cancelled":
+            run_ended(connection, self._engine, run_id, now)
+        return asked
 
     async def _until_stopped(self, project_id: str, run_id: str) -> str:
         """Until nothing acts any more: also a waiting run acts when what it waits for does."""
@@ -91,7 +97,7 @@ class RunControl:
     def _ask_some(self, connection: "Connection", workflow_id: str) -> "Mapping[str, CancelRequest]":
         now = self._clock.now()
         return {
-            run_id: run_requests.request_cancel(connection, run_id, now, self._stop)
+            run_id: self._ask(connection, run_id, now)
             for run_id in run_requests.held_to_cancel(connection, workflow_id, _AT_ONCE)
         }
 

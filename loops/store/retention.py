@@ -2,9 +2,10 @@
 
 Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and outputs, and what
 messages say after `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of
-ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks a day after
-their end, and those of archived workflows; idempotency keys of runs by hand after 24 hours. Nothing goes that an open
-run still needs, no message that is not at rest, and no note that is open.
+ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks and rates a day
+after their end, and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of
+runs by hand after 24 hours. Nothing goes that an open run or debounce still needs, no message that is not at rest, and
+no open note.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.store.brake_tables import holds, rates
 from loops.store.github_tables import pushed_heads
 from loops.store.mask_tables import masks
 from loops.store.output_tables import task_outputs
@@ -53,7 +55,12 @@ _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
 _HAS_OUTPUTS = sa.exists().where(task_outputs.c.task_id == tasks.c.id)
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
-_UNNEEDED = events.c.uuid.not_in(sa.select(runs.c.event_uuid).where(runs.c.status.in_(OPEN)))
+_UNNEEDED = sa.and_(
+    events.c.uuid.not_in(sa.select(runs.c.event_uuid).where(runs.c.status.in_(OPEN))),
+    events.c.uuid.not_in(sa.select(holds.c.event_uuid).where(holds.c.released_at.is_(None))),
+)
+# With its end, likewise.
+_RATE = (rates.c.workflow_id, rates.c.digest, rates.c.ends_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,8 @@ class Old:
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
     masks: Keys = field(default_factory=list)
+    rates: Keys = field(default_factory=list)
+    holds: Keys = field(default_factory=list)
     heads: Keys = field(default_factory=list)
     run_keys: Keys = field(default_factory=list)
     occurrences: Keys = field(default_factory=list)
@@ -113,6 +122,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
         masks=batch(sa.select(*_MASK).where(masks.c.ends_at < now - _MASK_GRACE))
         or batch(sa.select(*_MASK).where(_ARCHIVED)),
+        rates=batch(sa.select(*_RATE).where(rates.c.ends_at < now - _MASK_GRACE)),
+        holds=batch(sa.select(holds.c.id).where(holds.c.released_at < old)),
         heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
         run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
         occurrences=batch(sa.select(*_OCCURRENCE).where(occurrences.c.due_at < older)),
@@ -138,6 +149,8 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
         (masks.delete().where(_among(_MASK, old.masks)), old.masks),
+        (rates.delete().where(_among(_RATE, old.rates)), old.rates),
+        (holds.delete().where(_among((holds.c.id,), old.holds)), old.holds),
         (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
         (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
         (occurrences.delete().where(_among(_OCCURRENCE, old.occurrences)), old.occurrences),

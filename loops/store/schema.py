@@ -2,6 +2,7 @@
 
 from loops.store import (
     alerts,
+    brake_tables,
     github_tables,
     mask_tables,
     output_tables,
@@ -14,6 +15,7 @@ from loops.store.tables import metadata
 
 __all__ = [
     "alerts",
+    "brake_tables",
     "github_tables",
     "mask_tables",
     "metadata",

@@ -21,6 +21,7 @@ _STATUSES: Mapping[str, TaskStatus] = {
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",
+    "runner_error": "failed",
     "interrupted": "failed",
     "cancelled": "cancelled",
 }

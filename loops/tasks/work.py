@@ -29,6 +29,7 @@ from loops.tasks.limits import WorkLimits
 from loops.tasks.notes import StoredNotes
 from loops.tasks.result import task_result
 from loops.tasks.runners.builtin import BuiltIn
+from loops.tasks.runners.choice import ByModel, Commands
 from loops.tasks.runners.runner import Runner, Work
 
 log = logging.getLogger("loops.tasks")
@@ -42,7 +43,8 @@ def _as_it_is(text: str) -> str:
 
 class TaskWorker:
     """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run, and
-    `tools` are given to every agent beside those of its task."""
+    `tools` are given to every agent beside those of its task. `commands` makes the runners that start a command, none
+    of which is there without it."""
 
     def __init__(
         self,
@@ -58,12 +60,14 @@ class TaskWorker:
         over: Callable[[str], None] = lambda _ending: None,
         tools: Sequence[Tool] = (),
         equipment: Sequence[Equipment] = (),
+        commands: Commands | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._engine = engine
         self._clock = clock
-        self._runner: Runner = BuiltIn(models, clock, self._name_model)
+        own = BuiltIn(models, clock, self._name_model)
+        self._runner: Runner = ByModel(own, models, None if commands is None else commands(self._name_model))
         self._limits = limits or WorkLimits()
         self._mask = mask
         self._link = link

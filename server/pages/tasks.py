@@ -34,6 +34,7 @@ _ENDINGS = {
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
     "refused": "what it asked to have written was not taken",
+    "runner_error": "its runner failed",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }

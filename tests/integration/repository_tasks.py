@@ -1,18 +1,14 @@
 """Loops whose tasks work on a repository, and an agent that works in its checkout by a script."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from loops.agent.model import ToolSpec
 from loops.agent.models.scripted import Script, ScriptedTurn
-from loops.agent.tools.tool import CallContext, Effect
 from loops.agent.transcript import Assistant, Message, User
-from loops.event import JsonValue
 from loops.store import outputs as store
 from loops.store.outputs import OutputRow
 from loops.store.tasks import TaskRow
@@ -32,23 +28,8 @@ COMMENT = {"body": "It is the limit; see the pull request, @ada/team."}
 ISSUE = {"title": "Other limits", "body": "There are more of them."}
 
 
-class Shell:
-    """Runs a command in the checkout of the task that calls it."""
-
-    effect: Effect = "write"
-    spec = ToolSpec("sh", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
-
-    def __init__(self, sandboxes: PlainSandboxes) -> None:
-        self._sandboxes = sandboxes
-
-    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> JsonValue:
-        (room,) = {r.checkout for r in self._sandboxes.rooms if context.task_id in r.checkout.parts}
-        process = await asyncio.create_subprocess_exec("sh", "-ec", arguments["command"], cwd=room)
-        return {"code": await process.wait()}
-
-
 def edits(command: str = EDIT) -> ScriptedTurn:
-    return calls("sh", {"command": command})
+    return calls("shell_run", {"command": command})
 
 
 SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
@@ -133,7 +114,7 @@ class Lab:
 async def laboratory(folder: Path, url: str, **changes: str) -> AsyncIterator[Lab]:
     """One, with commands that run in no sandbox."""
     sandboxes = PlainSandboxes()
-    wiring = replace(scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING)), tools=(Shell(sandboxes),))
+    wiring = scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING))
     (folder / "remote").mkdir()
     async with repository_github(folder / "remote") as hub:
         hub.git.create(NAME, FILES)

@@ -41,6 +41,7 @@ _MENDS: Mapping[str, str] = {
     "provider_error": "do what the reason says, or look at LOOPS_MODEL, LOOPS_MODEL_API_KEY and LOOPS_MODEL_BASE_URL",
     "refused": "look at the outputs of the task on the page of its run: each says why it was not taken, and the patch "
     "is kept there",
+    "runner_error": "do what the reason says; its last rounds show what it did, loops doctor whether it is installed",
     "interrupted": "look why the worker died (its log, its memory), and run the loop again",
 }
 """What a person can do about each way in which a task may end other than by itself."""

@@ -54,6 +54,28 @@ def test_masking_is_applied_and_not_warned_of():
     assert told({**with_action(WORKING), "trigger_masking": MASKING}) == {}
 
 
+BRAKES = {
+    "trigger_rate_limit": {"count": 1, "period": 60},
+    "trigger_debounce": {"quiet": 60, "longest": 600, "key": "{event.properties.number}"},
+    "trigger_overlap": {"policy": "queue", "maximum": 3},
+}
+
+
+def test_brakes_are_applied_and_not_warned_of():
+    assert told({**with_action(WORKING), **BRAKES}) == {}
+
+
+@pytest.mark.parametrize("trigger", ["schedule", "manual"])
+def test_brakes_that_hold_for_deliveries_alone_are_a_warning_on_other_triggers(trigger):
+    message = f"has no effect: a trigger of type {trigger} starts whenever it is asked to"
+    assert told({**with_action(WORKING, trigger), **BRAKES}) == dict.fromkeys(list(BRAKES)[:2], message)
+
+
+def test_a_key_of_the_person_where_there_is_none_is_a_warning():
+    document = {**with_action(WORKING), "trigger_overlap": {"policy": "skip", "key": "{person.id}"}}
+    assert list(told(document)) == ["trigger_overlap.key"]
+
+
 @pytest.mark.parametrize("trigger", ["schedule", "manual"])
 def test_masking_of_a_trigger_that_is_never_masked_is_a_warning(trigger):
     message = told({**with_action(WORKING, trigger), "trigger_masking": MASKING})["trigger_masking"]

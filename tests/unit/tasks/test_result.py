@@ -17,6 +17,8 @@ STATUSES = {
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",
+    "runner_error": "failed",
+    "interrupted": "failed",
     "cancelled": "cancelled",
 }
 
