@@ -13,6 +13,7 @@ from loops.store import outputs as store
 from loops.store.outputs import OutputRow
 from loops.store.tasks import TaskRow
 from loops.tasks.outputs.writing import WritingRules
+from loops.tasks.workspace.sandbox import Sandboxes
 from server.app import Wiring
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
@@ -31,6 +32,33 @@ ISSUE = {"title": "Other limits", "body": "There are more of them."}
 def edits(command: str = EDIT) -> ScriptedTurn:
     return calls("shell_run", {"command": command})
 
+
+POISON = r"""
+printf '#!/bin/sh\nid >> /workspace/ran 2>/dev/null; touch CANARY\ncat\n' > /workspace/act.sh
+chmod +x act.sh
+mv .git .old && cp -r .old .git && rm -rf .old
+cat > .git/config <<X
+[core]
+	fsmonitor = /workspace/act.sh
+	hooksPath = /workspace/hooks
+[filter "x"]
+	clean = /workspace/act.sh
+	smudge = /workspace/act.sh
+[diff "x"]
+	textconv = /workspace/act.sh
+X
+mkdir -p hooks .git/info && echo '* filter=x diff=x' > .git/info/attributes
+for name in pre-commit post-checkout post-index-change pre-push reference-transaction; do cp act.sh hooks/$name; done
+rm -rf hooks act.sh.bak
+"""
+LOOKING = """
+touch /repository/objects/planted && exit 90
+grep -rl ghp_ / --include=config --include=environ 2>/dev/null | head -1 | grep -q . && exit 91
+cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -q ghp_ && exit 92
+git log --oneline | grep -q Begin || exit 93
+git status --porcelain | grep -q export.py || exit 94
+exit 0
+"""
 
 SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "pull": [edits(), calls("propose_pull_request", PULL), ends(REPORT)],
@@ -59,6 +87,15 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "commenting": [calls("propose_comment", COMMENT), ends(REPORT)],
     "opening": [calls("propose_issue", ISSUE), ends(REPORT)],
     "labelling": [calls("propose_labels", {"labels": ["no-such-label"]}), ends(REPORT)],
+    "whole": [
+        calls("repo_write", {"path": "docs/limits.md", "content": "There is one.\n"}),
+        calls("repo_edit", {"path": "src/export.py", "old": "10_000", "new": "50_000"}),
+        edits(LOOKING),
+        calls("propose_pull_request", PULL),
+        ends(REPORT),
+    ],
+    "poisoning": [edits(), edits(POISON), calls("propose_pull_request", PULL), ends(REPORT)],
+    "leaking": [edits("ln -s /etc/shadow leak; ln -sf ../../.. src/up"), ends(REPORT)],
     "idle": [edits(), ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three.")],
     "holding": [edits(), calls("propose_comment", COMMENT), ScriptedTurn("Long.", pause=60)],
 }
@@ -111,12 +148,11 @@ class Lab:
 
 
 @asynccontextmanager
-async def laboratory(folder: Path, url: str, **changes: str) -> AsyncIterator[Lab]:
-    """One, with commands that run in no sandbox."""
-    sandboxes = PlainSandboxes()
-    wiring = scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING))
+async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: str) -> AsyncIterator[Lab]:
+    """One, with commands that run in no sandbox unless some are given."""
+    wiring = scripted(script, Wiring(sandboxes=sandboxes or PlainSandboxes(), writing=WRITING))
     (folder / "remote").mkdir()
     async with repository_github(folder / "remote") as hub:
         hub.git.create(NAME, FILES)
         async with running(folder / "d", url, wiring=wiring, **changes) as started:
-            yield Lab(await connect(started, **hub.token_settings()), hub, folder / "d-work")
+            yield Lab(await connect(started, **hub.token_settings()), hub, started.services.settings.work_dir)
