@@ -266,15 +266,16 @@ class Service:
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
             equipment=repositories.equipment if repositories is not None else (),
-            commands=self._commands(),
+            commands=self._commands(repositories),
         )
 
-    def _commands(self) -> Commands | None:
+    def _commands(self, repositories: RepositoryParts | None) -> Commands | None:
         """What starts coding agents; None where there is no sandbox to start one in."""
         sandboxes = self._wiring.sandboxes
         if sandboxes is None:
             return None
-        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
+        room_of = repositories.room_of if repositories is not None else None
+        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock, room_of)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader

@@ -17,13 +17,14 @@ from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
 from loops.tasks.equipment import Equipment
 from loops.tasks.outputs.writing import OutputWriter, WritingRules
+from loops.tasks.runners.runner import Work
 from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
 from loops.tasks.workspace.checkout import OBJECTS, Checkouts
 from loops.tasks.workspace.git import Git
 from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
-from loops.tasks.workspace.sandbox import Sandboxes
+from loops.tasks.workspace.sandbox import Room, Sandboxes
 from server.github import GitHubParts
 
 log = logging.getLogger("loops.repositories")
@@ -69,7 +70,12 @@ class RepositoryParts:
         }
         yard = Yard(self._caches, self._checkouts, sandboxes, large=settings.whole_clone_mb * 1024)
         tooling = Tooling(most=most, mask=outlet.mask)
-        self.equipment: Sequence[Equipment] = (RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2]),)
+        self._work = RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2])
+        self.equipment: Sequence[Equipment] = (self._work,)
+
+    def room_of(self, work: Work) -> Room | None:
+        """The room of a task that works on a repository, for a runner that is a command."""
+        return self._work.rooms.get(work.job.task.id)
 
     async def forever(self) -> None:
         """Remove what tasks left that are over: at the start what was left when a process died, then every hour."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from loops.errors import ExternalError
 from loops.addresses import AllowedHosts, checked
+from loops.errors import ExternalError
 from loops.tasks.workspace.inside import join
 
 log = logging.getLogger("loops.tasks.egress")

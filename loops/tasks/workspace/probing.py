@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loops.addresses import AllowedHosts
 from loops.errors import SandboxError
 from loops.tasks.workspace import faults
 from loops.tasks.workspace.account import Account, account
-from loops.addresses import AllowedHosts
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.cgroups import Cgroups, find_cgroups
 from loops.tasks.workspace.egress import Egress

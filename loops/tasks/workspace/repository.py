@@ -81,6 +81,8 @@ class RepositoryWork:
         self.tooling = tooling
         self.writer = writer
         self.clock = clock
+        self.rooms: dict[str, Room] = {}
+        """Of the tasks that are worked on now, by their ids."""
 
     @asynccontextmanager
     async def open(self, job: Job) -> AsyncIterator[Kit | None]:
@@ -105,6 +107,7 @@ class RepositoryWork:
             is_over = False  # somebody takes the task up, maybe here
             raise
         finally:
+            self.rooms.pop(job.task.id, None)
             if is_over:
                 await self.outputs.refuse(job, CANCELLED if job.abort.asked else _ENDED_BEFORE)
                 await self.yard.checkouts.give_back(job.task.id)
@@ -150,7 +153,8 @@ class _Work:
         proposals = StoredProposals(whole.writer, whole.clock, self._job, at.full_name, subject, most, mask)
         if checkout is None:
             return Kit(lambda resources: replace(resources, proposals=proposals), self.settle)
-        sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(self._room(checkout)))
+        room = whole.rooms[self._job.task.id] = self._room(checkout)
+        sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(room))
         self._sandbox = inner
         workspace = Workspace(sandbox, checkout.folder)
         return Kit(lambda resources: replace(resources, proposals=proposals, workspace=workspace), self.settle)
