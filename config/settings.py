@@ -43,6 +43,11 @@ class Settings:
     runs: int
     workflow_daily_tasks: int
     project_daily_tasks: int
+    workflow_daily_tokens: int | None
+    project_daily_tokens: int | None
+    workflow_daily_cost: Decimal | None
+    project_daily_cost: Decimal | None
+    mcp_commands: Mapping[str, tuple[str, ...]]
     subject_hourly_runs: int
     model: str | None
     model_api_key: SecretText
@@ -94,6 +99,10 @@ class Settings:
         return dataclasses.replace(self, port=port, public_url=public_url)
 
 
+_WITHOUT_DEFAULT = (
+    "model", "model_base_url", "price", "task_tokens", "task_cost", "workflow_daily_tokens", "project_daily_tokens",
+    "workflow_daily_cost", "project_daily_cost",
+)  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
@@ -253,7 +262,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         "work_dir": data_dir.with_name(f"{data_dir.name}-work"),
         "log_format": "text" if sys.stderr.isatty() else "json",
     }
-    absent = dict.fromkeys(("model", "model_base_url", "price", "task_tokens", "task_cost"))
+    absent = dict.fromkeys(_WITHOUT_DEFAULT)
     return absent | derived | values
 
 

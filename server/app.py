@@ -19,10 +19,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from config.settings import Settings
-from loops.agent.guards import Limits
-from loops.agent.models.choice import Models
-from loops.agent.models.scripts import SCRIPTS
-from loops.agent.prices import Price
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
@@ -41,26 +37,26 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
-from loops.tasks.limits import WorkLimits
-from loops.tasks.quota import QuotaLimits
-from loops.tasks.runners.choice import Commands
+from loops.tasks.named import lacking
 from loops.tasks.service import TaskService
-from loops.tasks.work import TaskWorker, watch_task_cancellations
+from loops.tasks.work import watch_task_cancellations
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
+from server.checks.tasks import TaskLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
-from server.repositories import Outlet, RepositoryParts, repository_parts
-from server.runners import by_name, commands
+from server.quotas import limits_of, needs_price
+from server.repositories import Outlet, repository_parts
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
+from server.working import AtWork, models_of
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
@@ -105,7 +101,7 @@ class Service:
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            self._wiring.models(_models(self.settings)).check(needs_price=self.settings.task_cost is not None)
+            self._wiring.models(models_of(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
@@ -165,8 +161,7 @@ class Service:
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
-        limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
-        self._tasks = TaskService(clock, self._engine, limits)
+        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
@@ -219,6 +214,7 @@ class Service:
                 runs.cancel_all,
                 schedules,
                 OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
+                TaskLook(reader, self._wiring.models(models_of(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
@@ -251,38 +247,13 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self, repositories: RepositoryParts | None) -> TaskWorker:
-        settings = self.settings
-        agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
-        return TaskWorker(
-            self._writer,
-            self._database.reader,
-            self._engine,
-            self._wiring.clock,
-            self._wiring.models(_models(settings)),
-            WorkLimits(agent, settings.task_tokens, settings.task_cost),
-            mask=self._log_secrets.mask,
-            link=self._run_page,
-            over=lambda ending: self.metrics.tasks.labels(ending).inc(),
-            tools=self._wiring.tools,
-            equipment=repositories.equipment if repositories is not None else (),
-            commands=self._commands(repositories),
-        )
-
-    def _commands(self, repositories: RepositoryParts | None) -> Commands | None:
-        """What starts coding agents; None where there is no sandbox to start one in."""
-        sandboxes = self._wiring.sandboxes
-        if sandboxes is None:
-            return None
-        room_of = repositories.room_of if repositories is not None else None
-        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock, room_of)
-
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
         outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
-        stores = self._writer, reader, clock
-        repositories = repository_parts(settings, self._github, stores, outlet, self._wiring.sandboxes)
-        interpreter, worker = self._interpreter(), self._worker(repositories)
+        stores, sandboxes = (self._writer, reader, clock), self._wiring.sandboxes
+        repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
+        at_work = AtWork(self.services, self._wiring, self._database.writer, outlet, repositories, sandboxes)
+        interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -353,18 +324,6 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
-
-
-def _models(settings: Settings) -> Models:
-    price = settings.price
-    return Models(
-        settings.model,
-        settings.model_api_key or None,
-        settings.model_base_url,
-        None if price is None else Price(price.input, price.output),
-        SCRIPTS,
-        by_name(settings),
-    )
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -26,12 +26,13 @@ Ending = Literal[
     "tool_error",
     "provider_error",
     "runner_error",
-    "interrupted",
     "refused",
+    "interrupted",
     "cancelled",
 ]
-"""`runner_error` and `interrupted` are of agents that are started as commands; `refused` is that what an agent asked to
-have written was not taken."""
+"""How an agent ends. `runner_error` and `interrupted` are of agents that are started as commands, and `refused` is none
+of its own: what it asked to have written was not taken."""
+
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

@@ -4,8 +4,8 @@ Bodies of deliveries, events with their verdicts, the steps of runs, tasks with 
 messages say after `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of
 ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks and rates a day
 after their end, and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of
-runs by hand after 24 hours. Nothing goes that an open run or debounce still needs, no message that is not at rest, and
-no open note.
+runs by hand after 24 hours; what requests spent two days after their task. Nothing goes that an open run or debounce
+still needs, no message that is not at rest, and no open note.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ from loops.store.run_keys import KEEP as KEEP_RUN_KEYS
 from loops.store.run_keys import run_keys
 from loops.store.runs import OPEN
 from loops.store.schedule_tables import occurrences
+from loops.store.spending_tables import spendings
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
 
@@ -49,6 +50,10 @@ _ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.
 # With the instant: a key that was used again meanwhile stays.
 _RUN_KEY = (run_keys.c.workflow_id, run_keys.c.key, run_keys.c.created_at)
 _OCCURRENCE = (occurrences.c.schedule_id, occurrences.c.due_at)
+_SPENDING = (spendings.c.task_id, spendings.c.key)
+# Of an open task all count, however old; of one that is over only what lies in the window of a day.
+_SPENT_OPEN = spendings.c.task_id.in_(sa.select(tasks.c.id).where(tasks.c.finished_at.is_(None)))
+_SPENT_GRACE = timedelta(days=2)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
@@ -88,6 +93,7 @@ class Old:
     heads: Keys = field(default_factory=list)
     run_keys: Keys = field(default_factory=list)
     occurrences: Keys = field(default_factory=list)
+    spendings: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -127,6 +133,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
         run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
         occurrences=batch(sa.select(*_OCCURRENCE).where(occurrences.c.due_at < older)),
+        spendings=batch(sa.select(*_SPENDING).where(spendings.c.created_at < now - _SPENT_GRACE, ~_SPENT_OPEN)),
     )
 
 
@@ -154,6 +161,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
         (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
         (occurrences.delete().where(_among(_OCCURRENCE, old.occurrences)), old.occurrences),
+        (spendings.delete().where(_among(_SPENDING, old.spendings)), old.spendings),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -9,6 +9,8 @@ from loops.store import (
     people_tables,
     run_keys,
     schedule_tables,
+    skill_tables,
+    spending_tables,
     task_tables,
 )
 from loops.store.tables import metadata
@@ -23,5 +25,7 @@ __all__ = [
     "people_tables",
     "run_keys",
     "schedule_tables",
+    "skill_tables",
+    "spending_tables",
     "task_tables",
 ]

@@ -5,7 +5,7 @@ transaction that changes a task and its run takes the run first.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -73,7 +73,8 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTask:
-    """A task that a worker now owns: the rounds that were kept, and the body of the event that started its run."""
+    """A task that a worker now owns: the rounds that were kept, and the body of the event that started its run.
+    `given` is what its equipment had for it when it began, by the name of the equipment."""
 
     id: str
     project_id: str
@@ -85,6 +86,7 @@ class ClaimedTask:
     rounds: Sequence[Mapping[str, Any]]
     event: bytes | None
     cancel_requested: bool
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,7 @@ def claim(connection: sa.Connection, task_id: str, seq: int, owner: str, now: da
         rounds=rounds(connection, task_id),
         event=_event_of(connection, row["run_id"]),
         cancel_requested=asked,
+        given=row["given"] or {},
     )
 
 
@@ -268,6 +271,15 @@ def keep_round(
 def name_model(connection: sa.Connection, task_id: str, owner: str, model: str, now: datetime) -> None:
     """Say which model works on the task. Raises RunFenced."""
     _guarded(connection, task_id, owner, {"model": model}, now)
+
+
+def keep_given(
+    connection: sa.Connection, task_id: str, owner: str, name: str, given: Mapping[str, Any], now: datetime
+) -> None:
+    """Keep what a piece of equipment has for the task, so that the task has the same when it is taken up again. Raises
+    RunFenced."""
+    known = connection.execute(sa.select(tasks.c.given).where(tasks.c.id == task_id)).scalar() or {}
+    _guarded(connection, task_id, owner, {"given": {**known, name: dict(given)}}, now)
 
 
 def tell(connection: sa.Connection, task_id: str, owner: str, activity: Mapping[str, Any], now: datetime) -> None:

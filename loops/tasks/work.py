@@ -7,6 +7,8 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from loops.agent.interruption import Abort
@@ -22,6 +24,7 @@ from loops.store import tasks as store
 from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
+from loops.tasks.allowance import Limits as Quotas
 from loops.tasks.ending import end_of, end_task
 from loops.tasks.equipment import Came, Equipment, Job, equipped
 from loops.tasks.journal import StoredJournal, masked
@@ -31,6 +34,7 @@ from loops.tasks.result import task_result
 from loops.tasks.runners.builtin import BuiltIn
 from loops.tasks.runners.choice import ByModel, Commands
 from loops.tasks.runners.runner import Runner, Work
+from loops.tasks.spending import StoredBudget
 
 log = logging.getLogger("loops.tasks")
 
@@ -44,7 +48,7 @@ def _as_it_is(text: str) -> str:
 class TaskWorker:
     """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run, and
     `tools` are given to every agent beside those of its task. `commands` makes the runners that start a command, none
-    of which is there without it."""
+    of which is there without it, and `quotas` are what tasks are held to together."""
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class TaskWorker:
         tools: Sequence[Tool] = (),
         equipment: Sequence[Equipment] = (),
         commands: Commands | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
@@ -73,6 +78,7 @@ class TaskWorker:
         self._link = link
         self._tools = tools
         self._equipment = equipment
+        self._quotas = quotas
         self._over = over
         self._aborts: dict[str, Abort] = {}
         self._driving: set[asyncio.Task[Any]] = set()
@@ -147,9 +153,16 @@ class TaskWorker:
             equipped(job, resources, self._equipment) as given,
             Activity(self._writer, self._clock, task.id, job.owner, self._mask) as activity,
         ):
-            work = Work(job, transcript, journal, activity, given.resources, self._limits, self._tools)
+            work = Work(job, transcript, journal, activity, given.resources, self._limits_of(task), self._tools)
             result = await self._runner.run(work)
             return Came(result) if job.abort.asked else await given.settle(result)
+
+    def _limits_of(self, task: ClaimedTask) -> WorkLimits:
+        quotas = self._quotas
+        if quotas is None:
+            return self._limits
+        shared = partial(StoredBudget, self._writer, self._clock, task, quotas)
+        return replace(self._limits, shared=shared)
 
     async def _name_model(self, job: Job, model: str) -> None:
         now = self._clock.now()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
@@ -13,6 +14,7 @@ from loops.store import workflows
 from loops.store.connections import ConnectionRow
 from server.checks.check import Check
 from server.checks.github import github_checks
+from server.checks.mcp import mcp_checks
 from server.checks.slack import slack_checks
 from server.checks.smtp import smtp_check
 
@@ -23,6 +25,9 @@ _UNASKED: Mapping[str, str] = {
     "posthog": "PostHog sends, and there is nothing to ask it",
     "webhook": "its senders send, and there is nothing to ask them",
 }
+
+
+_NO_COMMANDS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,13 @@ def look_up(connection: sa.Connection, row: ConnectionRow, opened: OpenConnectio
     return Looked(row, opened)
 
 
-async def connection_checks(looked: Looked, box: SecretBox, public_url: str) -> list[Check]:
-    """What the outside says of a connection; empty where there is nobody to ask. Changes nothing there."""
+async def connection_checks(
+    looked: Looked, box: SecretBox, public_url: str, commands: Mapping[str, Sequence[str]] = _NO_COMMANDS
+) -> list[Check]:
+    """What the outside says of a connection; empty where there is nobody to ask. Changes nothing there. `commands` are
+    the operator's; see LOOPS_MCP_COMMANDS."""
+    if looked.row.kind == "mcp":
+        return await mcp_checks(looked.opened, commands)
     if looked.row.kind == "slack":
         return await slack_checks(looked.opened, looked.slack)
     if looked.row.kind == "github":

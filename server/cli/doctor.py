@@ -24,7 +24,7 @@ from server.checks.runner import runner_checks
 from server.cli.client import Client
 from server.cli.reach import running_socket
 
-_ASKED = ("slack", "smtp", "github")
+_ASKED = ("slack", "smtp", "github", "mcp")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
 
 
@@ -93,12 +93,13 @@ def _database(settings: Settings) -> Iterator[Check]:
         return
     yield from checks
     if found and isinstance(box, SecretBox):
-        yield from asyncio.run(_asked(found, box, settings.public_url))
+        yield from asyncio.run(_asked(found, box, settings))
 
 
-async def _asked(found: Sequence[Looked], box: SecretBox, public_url: str) -> list[Check]:
+async def _asked(found: Sequence[Looked], box: SecretBox, settings: Settings) -> list[Check]:
     """What the outside says of all connections, asked at once."""
-    told = await asyncio.gather(*(connection_checks(one, box, public_url) for one in found))
+    url, commands = settings.public_url, settings.mcp_commands
+    told = await asyncio.gather(*(connection_checks(one, box, url, commands) for one in found))
     return [check for checks in told for check in checks]
 
 

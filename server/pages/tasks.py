@@ -33,8 +33,8 @@ _ENDINGS = {
     "invalid_output": "it gave no valid result",
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
-    "refused": "what it asked to have written was not taken",
     "runner_error": "its runner failed",
+    "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from loops.errors import ExternalError
 from loops.addresses import AllowedHosts, checked, is_public
+from loops.errors import ExternalError
 
 PRIVATE = [
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1"),

@@ -28,7 +28,9 @@ from loops.tasks.outputs.writing import CANCELLED, Destination, OutputWriter
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
 from loops.tasks.workspace.export import MOST_PATCH, exported
+from loops.tasks.workspace.files import Files
 from loops.tasks.workspace.git import Access
+from loops.tasks.workspace.reading import CheckoutFiles
 from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
 from loops.tasks.workspace.workspace import Workspace
 
@@ -157,7 +159,8 @@ class _Work:
         sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(room))
         self._sandbox = inner
         workspace = Workspace(sandbox, checkout.folder)
-        return Kit(lambda resources: replace(resources, proposals=proposals, workspace=workspace), self.settle)
+        files = CheckoutFiles(Files(checkout.folder))
+        return Kit(lambda given: replace(given, proposals=proposals, workspace=workspace, checkout=files), self.settle)
 
     async def _remote(self, at: Reached) -> Remote:
         token = await at.client.git_token(at.full_name)
