@@ -40,6 +40,7 @@ from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.named import lacking
 from loops.tasks.service import TaskService
 from loops.tasks.work import watch_task_cancellations
+from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -53,6 +54,7 @@ from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.quotas import limits_of, needs_price
 from server.repositories import Outlet, repository_parts
+from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -96,6 +98,7 @@ class Service:
         self.stopping = asyncio.Event()
         self.failed = False
         self._wiring = wiring or Wiring()
+        self._sandbox: Found | None = None
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
@@ -106,6 +109,8 @@ class Service:
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        if self.role in _WORKS:
+            self._sandbox = await sandbox_of(self.settings, self._wiring)
         await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
@@ -228,6 +233,7 @@ class Service:
             runs=runs,
             messages=self._messages,
             metrics=self.metrics,
+            sandbox=self._sandbox,
             public_url=lambda: self.url,
         )
 
@@ -250,7 +256,7 @@ class Service:
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
         outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
-        stores, sandboxes = (self._writer, reader, clock), self._wiring.sandboxes
+        stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
         repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
         at_work = AtWork(self.services, self._wiring, self._database.writer, outlet, repositories, sandboxes)
         interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
