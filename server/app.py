@@ -53,11 +53,12 @@ from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.quotas import limits_of, needs_price
+from server.repositories import Outlet, repository_parts
 from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
-from server.working import Around, TaskParts, Watching, models_of, task_parts
+from server.working import AtWork, models_of
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
@@ -103,7 +104,7 @@ class Service:
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            models_of(self.settings, self._wiring).check(needs_price=needs_price(self.settings))
+            self._wiring.models(models_of(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
@@ -218,7 +219,7 @@ class Service:
                 runs.cancel_all,
                 schedules,
                 OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
-                TaskLook(reader, models_of(settings, self._wiring), limits_of(settings)),
+                TaskLook(reader, self._wiring.models(models_of(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
@@ -252,26 +253,13 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _task_parts(self) -> TaskParts:
-        assert self._sandbox is not None  # noqa: S101 - a process that works on tasks looked for one
-        around = Around(
-            self._writer,
-            self._database.reader,
-            self._engine,
-            self._wiring.clock,
-            self.services.book,
-            self._github,
-            self._sandbox.sandboxes,
-        )
-        watching = Watching(
-            self._log_secrets.mask, self._run_page, lambda ending: self.metrics.tasks.labels(ending).inc()
-        )
-        return task_parts(self.settings, self._wiring, around, watching)
-
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter, parts = self._interpreter(), self._task_parts()
-        worker = parts.worker
+        outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
+        stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
+        repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
+        at_work = AtWork(self.services, self._wiring, self._database.writer, outlet, repositories, sandboxes)
+        interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -297,7 +285,8 @@ class Service:
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
-        self._spawn("repositories", parts.repositories.forever())
+        if repositories is not None:
+            self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 

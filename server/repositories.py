@@ -10,7 +10,6 @@ from pathlib import Path
 
 from config.settings import Settings
 from loops.agent.proposals import ProposalKind
-from loops.agent.tools import Resources
 from loops.connections.github_reach import RepositoryReach
 from loops.errors import StoreBusy
 from loops.own_output import Marks
@@ -20,14 +19,12 @@ from loops.tasks.equipment import Equipment
 from loops.tasks.outputs.writing import OutputWriter, WritingRules
 from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
-from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
+from loops.tasks.workspace.checkout import OBJECTS, Checkouts
 from loops.tasks.workspace.git import Git
 from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
-from loops.tasks.workspace.sandbox import Sandbox, Sandboxes
-from loops.tasks.workspace.workspace import Workspace
+from loops.tasks.workspace.sandbox import Sandboxes
 from server.github import GitHubParts
-from server.wiring import Wiring
 
 log = logging.getLogger("loops.repositories")
 
@@ -71,7 +68,7 @@ class RepositoryParts:
             "issue": settings.task_issues,
         }
         yard = Yard(self._caches, self._checkouts, sandboxes, large=settings.whole_clone_mb * 1024)
-        tooling = Tooling(_workspace, most, outlet.mask)
+        tooling = Tooling(most=most, mask=outlet.mask)
         self.equipment: Sequence[Equipment] = (RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2]),)
 
     async def forever(self) -> None:
@@ -93,20 +90,15 @@ class RepositoryParts:
 
 def repository_parts(
     settings: Settings,
-    wiring: Wiring,
-    sandboxes: Sandboxes,
     github: GitHubParts,
     stores: tuple[Writer, Reader, Clock],
-    mask: Callable[[str], str],
-    link: Callable[[str], str],
-) -> RepositoryParts:
-    """The parts of a process whose commands run in `sandboxes`."""
-    outlet = Outlet(github.marks, link, mask, wiring.writing)
+    outlet: Outlet,
+    sandboxes: Sandboxes | None,
+) -> RepositoryParts | None:
+    """The parts; None where nothing is there to run commands in."""
+    if sandboxes is None:
+        return None
     return RepositoryParts(settings, github.reach(stores[1]), stores, outlet, sandboxes)
-
-
-def _workspace(resources: Resources, sandbox: Sandbox, checkout: Checkout) -> Resources:
-    return replace(resources, workspace=Workspace(sandbox, checkout.folder))
 
 
 def _group(sandboxes: Sandboxes, folder: Path) -> int | None:

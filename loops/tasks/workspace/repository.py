@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
-from loops.agent.tools import Resources
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
 from loops.errors import RepositoryError, RunFenced, StoreBusy
@@ -30,8 +29,11 @@ from loops.tasks.runners.verdict import unmasked
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
 from loops.tasks.workspace.export import MOST_PATCH, exported
+from loops.tasks.workspace.files import Files
 from loops.tasks.workspace.git import Access
-from loops.tasks.workspace.sandbox import Room, Sandbox, Sandboxes, SandboxLimits
+from loops.tasks.workspace.reading import CheckoutFiles
+from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
+from loops.tasks.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -61,10 +63,9 @@ class Yard:
 
 @dataclass(frozen=True, slots=True)
 class Tooling:
-    """What the tools of an agent are given: `workspace` makes of an open sandbox what they work on, `most` is how many
-    outputs of each kind a task may ask for, `mask` blots out secrets."""
+    """What the tools of an agent are given: `most` is how many outputs of each kind a task may ask for, `mask` blots
+    out secrets."""
 
-    workspace: Callable[[Resources, Sandbox, Checkout], Resources] = lambda resources, _sandbox, _checkout: resources
     most: Mapping[ProposalKind, int] = field(
         default_factory=lambda: {"pull_request": 1, "comment": 1, "labels": 1, "issue": 1}
     )
@@ -154,8 +155,9 @@ class _Work:
             return Kit(lambda resources: replace(resources, proposals=proposals), self.settle)
         sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(self._room(checkout)))
         self._sandbox = inner
-        workspace = whole.tooling.workspace
-        return Kit(lambda resources: workspace(replace(resources, proposals=proposals), sandbox, checkout), self.settle)
+        workspace = Workspace(sandbox, checkout.folder)
+        files = CheckoutFiles(Files(checkout.folder))
+        return Kit(lambda given: replace(given, proposals=proposals, workspace=workspace, checkout=files), self.settle)
 
     async def _remote(self, at: Reached) -> Remote:
         token = await at.client.git_token(at.full_name)
