@@ -18,6 +18,7 @@ from config.setting_values import (
     price,
     secret,
     secret_keys,
+    user,
     web_address,
     whole_number,
 )
@@ -183,7 +184,19 @@ SETTINGS = (
         "full",
         "What agents may do over MCP: `full` (what their token's role allows), `read_only`, or `off`.",
     ),
-    Setting("sandbox", one_of("bwrap", "none"), "bwrap", "What commands of tasks run in: `bwrap` or `none`."),
+    Setting(
+        "sandbox",
+        one_of("bwrap", "none"),
+        "bwrap",
+        "What commands of tasks run in: `bwrap` or `none`. Without a sandbox they can do all that the service can.",
+    ),
+    Setting(
+        "sandbox_user",
+        user,
+        None,
+        "Who runs commands of tasks where the service is root: a name, or numbers as `990:990`; never root.",
+        "58731, which is nobody; where the service is not root, its own user",
+    ),
     Setting(
         "allowed_hosts",
         hosts,

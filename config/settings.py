@@ -64,6 +64,7 @@ class Settings:
     whole_clone_mb: int
     mcp: Literal["full", "read_only", "off"]
     sandbox: Literal["bwrap", "none"]
+    sandbox_user: tuple[int, int] | None
     allowed_hosts: tuple[str, ...]
     keep_days: int
     log_level: Literal["debug", "info", "warning", "error"]
@@ -100,8 +101,8 @@ class Settings:
 
 
 _WITHOUT_DEFAULT = (
-    "model", "model_base_url", "price", "task_tokens", "task_cost", "workflow_daily_tokens", "project_daily_tokens",
-    "workflow_daily_cost", "project_daily_cost",
+    "model", "model_base_url", "price", "task_tokens", "task_cost", "sandbox_user", "workflow_daily_tokens",
+    "project_daily_tokens", "workflow_daily_cost", "project_daily_cost",
 )  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}

@@ -19,10 +19,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from config.settings import Settings
-from loops.agent.guards import Limits
-from loops.agent.models.choice import Models
-from loops.agent.models.scripts import SCRIPTS
-from loops.agent.prices import Price
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
@@ -41,14 +37,10 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
-from loops.tasks.connectors import Connectors
-from loops.tasks.equipment import Equipment
-from loops.tasks.limits import WorkLimits
 from loops.tasks.named import lacking
-from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
-from loops.tasks.skills import Skills
-from loops.tasks.work import TaskWorker, watch_task_cancellations
+from loops.tasks.work import watch_task_cancellations
+from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -61,11 +53,12 @@ from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
 from server.quotas import limits_of, needs_price
-from server.repositories import RepositoryParts, repository_parts
-from server.runners import by_name, commands
+from server.repositories import Outlet, repository_parts
+from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
+from server.working import AtWork, models_of
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
 from triggers.handoff import Handoff
@@ -105,16 +98,19 @@ class Service:
         self.stopping = asyncio.Event()
         self.failed = False
         self._wiring = wiring or Wiring()
+        self._sandbox: Found | None = None
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            self._wiring.models(_models(self.settings)).check(needs_price=needs_price(self.settings))
+            self._wiring.models(models_of(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        if self.role in _WORKS:
+            self._sandbox = await sandbox_of(self.settings, self._wiring)
         await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
@@ -223,7 +219,7 @@ class Service:
                 runs.cancel_all,
                 schedules,
                 OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
-                TaskLook(reader, self._wiring.models(_models(settings)), limits_of(settings)),
+                TaskLook(reader, self._wiring.models(models_of(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
@@ -237,6 +233,7 @@ class Service:
             runs=runs,
             messages=self._messages,
             metrics=self.metrics,
+            sandbox=self._sandbox,
             public_url=lambda: self.url,
         )
 
@@ -256,43 +253,13 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self, repositories: RepositoryParts | None) -> TaskWorker:
-        settings = self.settings
-        agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
-        return TaskWorker(
-            self._writer,
-            self._database.reader,
-            self._engine,
-            self._wiring.clock,
-            self._wiring.models(_models(settings)),
-            WorkLimits(agent, settings.task_tokens, settings.task_cost),
-            mask=self._log_secrets.mask,
-            link=self._run_page,
-            over=lambda ending: self.metrics.tasks.labels(ending).inc(),
-            tools=self._wiring.tools,
-            equipment=self._equipment(repositories),
-            commands=self._commands(),
-            quotas=limits_of(settings),
-        )
-
-    def _commands(self) -> Commands | None:
-        """What starts coding agents; None where there is no sandbox to start one in."""
-        sandboxes = self._wiring.sandboxes
-        if sandboxes is None:
-            return None
-        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
-
-    def _equipment(self, repositories: RepositoryParts | None) -> tuple[Equipment, ...]:
-        """What tasks may be given, in the order in which it is opened."""
-        writer, reader, clock = self._database.writer, self._database.reader, self._wiring.clock
-        connectors = Connectors(writer, clock, self.services.book, self.settings.mcp_commands)
-        return (*(repositories.equipment if repositories is not None else ()), Skills(reader), connectors)
-
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        stores, mask = (self._writer, reader, clock), self._log_secrets.mask
-        repositories = repository_parts(settings, self._wiring, self._github, stores, mask, self._run_page)
-        interpreter, worker = self._interpreter(), self._worker(repositories)
+        outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
+        stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
+        repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
+        at_work = AtWork(self.services, self._wiring, self._database.writer, outlet, repositories, sandboxes)
+        interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -363,18 +330,6 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
-
-
-def _models(settings: Settings) -> Models:
-    price = settings.price
-    return Models(
-        settings.model,
-        settings.model_api_key or None,
-        settings.model_base_url,
-        None if price is None else Price(price.input, price.output),
-        SCRIPTS,
-        by_name(settings),
-    )
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -25,7 +25,6 @@ from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.github import GitHubParts
-from server.wiring import Wiring
 
 log = logging.getLogger("loops.repositories")
 
@@ -91,17 +90,15 @@ class RepositoryParts:
 
 def repository_parts(
     settings: Settings,
-    wiring: Wiring,
     github: GitHubParts,
     stores: tuple[Writer, Reader, Clock],
-    mask: Callable[[str], str],
-    link: Callable[[str], str],
+    outlet: Outlet,
+    sandboxes: Sandboxes | None,
 ) -> RepositoryParts | None:
     """The parts; None where nothing is there to run commands in."""
-    if wiring.sandboxes is None:
+    if sandboxes is None:
         return None
-    outlet = Outlet(github.marks, link, mask, wiring.writing)
-    return RepositoryParts(settings, github.reach(stores[1]), stores, outlet, wiring.sandboxes)
+    return RepositoryParts(settings, github.reach(stores[1]), stores, outlet, sandboxes)
 
 
 def _group(sandboxes: Sandboxes, folder: Path) -> int | None:

@@ -1,6 +1,6 @@
 """The runners of a service: coding agents that the operator set up, started as commands."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from config.runner_settings import RunnerSettings
@@ -18,14 +18,11 @@ def by_name(settings: Settings) -> Mapping[str, RunnerSettings]:
     return {runner.name: runner for runner in settings.runners}
 
 
-def commands(
-    folder: Path, sandboxes: Sandboxes, clock: Clock, room_of: Callable[[Work], Room | None] | None = None
-) -> Commands:
-    """What makes the runners that start a command, in sandboxes, with their own folders in `folder`. `room_of` has the
-    room of a task that works on code."""
+def commands(folder: Path, sandboxes: Sandboxes, clock: Clock) -> Commands:
+    """What makes the runners that start a command, in sandboxes, with their own folders in `folder`."""
 
     def named_by(named: Named) -> External:
-        around = Surroundings(sandboxes, folder, clock, named, room_of or _no_room)
+        around = Surroundings(sandboxes, folder, clock, named, room_of)
 
         def make(chosen: Chosen, settings: RunnerSettings) -> Runner:
             return ExternalRunner(settings, dialect_of(settings), chosen, around)
@@ -35,5 +32,7 @@ def commands(
     return named_by
 
 
-def _no_room(_work: Work) -> Room | None:
-    return None
+def room_of(work: Work) -> Room | None:
+    """What a task works in on code: the room of its workspace."""
+    workspace = work.resources.workspace
+    return None if workspace is None else workspace.sandbox.room

@@ -23,6 +23,7 @@ from server.checks.connection import Looked, connection_checks, look_up
 from server.checks.runner import runner_checks
 from server.cli.client import Client
 from server.cli.reach import running_socket
+from server.sandbox import sandbox_check
 
 _ASKED = ("slack", "smtp", "github", "mcp")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
@@ -39,6 +40,7 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
     yield from asyncio.run(runner_checks(found.runners))
     yield from _data_folder(found.data_dir)
     yield from _database(found)
+    yield asyncio.run(sandbox_check(found))
     yield _service(found)
 
 

@@ -10,17 +10,14 @@ from loops.tasks.outputs.writing import WritingRules
 from server.app import Role, Service, Wiring
 from tests.acceptance.killer import Fuse, fused_wiring
 from tests.doubles.plain_sandbox import PlainSandboxes
-from tests.integration.repository_tasks import Shell, script
+from tests.integration.repository_tasks import script
 from tests.integration.running import settings_for
 from tests.integration.tasking import scripted
 
 
 def wiring() -> Wiring:
-    sandboxes = PlainSandboxes()
     writing = WritingRules(pauses=(0.1, 0.1), settle=timedelta(seconds=1))
-    return replace(
-        scripted(script, fused_wiring(Fuse())), sandboxes=sandboxes, tools=(Shell(sandboxes),), writing=writing
-    )
+    return replace(scripted(script, fused_wiring(Fuse())), sandboxes=PlainSandboxes(), writing=writing)
 
 
 def serve(folder: Path, url: str, port: int, role: Role, *, hasty: bool) -> None:

@@ -1,9 +1,9 @@
-"""All measurements, one after the other: `python -m tests.bench [github match schedules engine slack kill receive]`."""
+"""All measurements in turn: `python -m tests.bench [github match schedules engine slack kill workspace receive]`."""
 
 import subprocess
 import sys
 
-BENCHES = ("github", "match", "schedules", "engine", "slack", "kill", "receive")
+BENCHES = ("github", "match", "schedules", "engine", "slack", "kill", "workspace", "receive")
 
 
 def main() -> int:

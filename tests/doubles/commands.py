@@ -21,8 +21,11 @@ from loops.tasks.runners.choice import dialect_of
 from loops.tasks.runners.external import ExternalRunner, Surroundings
 from loops.tasks.runners.runner import Work
 from loops.tasks.workspace.sandbox import Room, Sandboxes
+from loops.tasks.workspace.workspace import Workspace
+from server.runners import room_of
 
 PROMPT = "Fix the typo in hello.py."
+OBJECTS = "/repository/objects"
 HELLO = 'print("helo")\n'
 
 
@@ -42,11 +45,18 @@ class Commanded:
         return self.folder / "checkout"
 
     @property
+    def objects(self) -> Path:
+        """What its checkout borrows, at OBJECTS inside."""
+        return self.folder / "objects"
+
+    @property
     def hello(self) -> str:
         """The file as it is now."""
         return (self.checkout / "hello.py").read_text()
 
-    def work(self, kept: tuple[Round, ...] = (), limits: WorkLimits | None = None, **request: Any) -> Work:
+    def work(
+        self, resources: Resources, kept: tuple[Round, ...] = (), limits: WorkLimits | None = None, **request: Any
+    ) -> Work:
         """A task as it is handed over."""
         asked = {"prompt": PROMPT, "fields": {}, **request}
         claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False)
@@ -55,7 +65,7 @@ class Commanded:
             Transcript("", opening_message(PROMPT), kept),
             self.journal,
             Unobserved(),
-            Resources(),
+            resources,
             limits or WorkLimits(Limits(max_rounds=8)),
         )
 
@@ -63,15 +73,14 @@ class Commanded:
         """What it comes to; without `code` it works on no checkout."""
         self.checkout.mkdir(parents=True, exist_ok=True)
         (self.checkout / "hello.py").write_text(HELLO)
+        self.objects.mkdir(exist_ok=True)
+        (self.objects / "pack").write_text("objects")
         self.sandboxes.own(self.checkout)
-        around = Surroundings(
-            self.sandboxes, self.folder / "runners", SystemClock(), self._name, lambda _: self._room() if code else None
-        )
+        around = Surroundings(self.sandboxes, self.folder / "runners", SystemClock(), self._name, room_of)
         runner = ExternalRunner(settings, dialect_of(settings), Chosen(settings.name, model), around)
-        return await runner.run(self.work(**given))
-
-    def _room(self) -> Room:
-        return Room(self.checkout)
+        async with self.sandboxes.open(Room(self.checkout, {OBJECTS: self.objects})) as sandbox:
+            resources = Resources(workspace=Workspace(sandbox, self.checkout) if code else None)
+            return await runner.run(self.work(resources, **given))
 
     async def _name(self, _job: Job, model: str) -> None:
         self.named.append(model)

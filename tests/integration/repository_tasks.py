@@ -1,22 +1,19 @@
 """Loops whose tasks work on a repository, and an agent that works in its checkout by a script."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from loops.agent.model import ToolSpec
 from loops.agent.models.scripted import Script, ScriptedTurn
-from loops.agent.tools.tool import CallContext, Effect
 from loops.agent.transcript import Assistant, Message, User
-from loops.event import JsonValue
 from loops.store import outputs as store
 from loops.store.outputs import OutputRow
 from loops.store.tasks import TaskRow
 from loops.tasks.outputs.writing import WritingRules
+from loops.tasks.workspace.sandbox import Sandboxes
 from server.app import Wiring
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
@@ -32,24 +29,36 @@ COMMENT = {"body": "It is the limit; see the pull request, @ada/team."}
 ISSUE = {"title": "Other limits", "body": "There are more of them."}
 
 
-class Shell:
-    """Runs a command in the checkout of the task that calls it."""
-
-    effect: Effect = "write"
-    spec = ToolSpec("sh", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
-
-    def __init__(self, sandboxes: PlainSandboxes) -> None:
-        self._sandboxes = sandboxes
-
-    async def call(self, arguments: Mapping[str, Any], context: CallContext) -> JsonValue:
-        (room,) = {r.checkout for r in self._sandboxes.rooms if context.task_id in r.checkout.parts}
-        process = await asyncio.create_subprocess_exec("sh", "-ec", arguments["command"], cwd=room)
-        return {"code": await process.wait()}
-
-
 def edits(command: str = EDIT) -> ScriptedTurn:
-    return calls("sh", {"command": command})
+    return calls("shell_run", {"command": command})
 
+
+POISON = r"""
+printf '#!/bin/sh\nid >> /workspace/ran 2>/dev/null; touch CANARY\ncat\n' > /workspace/act.sh
+chmod +x act.sh
+mv .git .old && cp -r .old .git && rm -rf .old
+cat > .git/config <<X
+[core]
+	fsmonitor = /workspace/act.sh
+	hooksPath = /workspace/hooks
+[filter "x"]
+	clean = /workspace/act.sh
+	smudge = /workspace/act.sh
+[diff "x"]
+	textconv = /workspace/act.sh
+X
+mkdir -p hooks .git/info && echo '* filter=x diff=x' > .git/info/attributes
+for name in pre-commit post-checkout post-index-change pre-push reference-transaction; do cp act.sh hooks/$name; done
+rm -rf hooks act.sh.bak
+"""
+LOOKING = """
+touch /repository/objects/planted && exit 90
+grep -rl ghp_ / --include=config --include=environ 2>/dev/null | head -1 | grep -q . && exit 91
+cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -q ghp_ && exit 92
+git log --oneline | grep -q Begin || exit 93
+git status --porcelain | grep -q export.py || exit 94
+exit 0
+"""
 
 SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "pull": [edits(), calls("propose_pull_request", PULL), ends(REPORT)],
@@ -78,6 +87,15 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "commenting": [calls("propose_comment", COMMENT), ends(REPORT)],
     "opening": [calls("propose_issue", ISSUE), ends(REPORT)],
     "labelling": [calls("propose_labels", {"labels": ["no-such-label"]}), ends(REPORT)],
+    "whole": [
+        calls("repo_write", {"path": "docs/limits.md", "content": "There is one.\n"}),
+        calls("repo_edit", {"path": "src/export.py", "old": "10_000", "new": "50_000"}),
+        edits(LOOKING),
+        calls("propose_pull_request", PULL),
+        ends(REPORT),
+    ],
+    "poisoning": [edits(), edits(POISON), calls("propose_pull_request", PULL), ends(REPORT)],
+    "leaking": [edits("ln -s /etc/shadow leak; ln -sf ../../.. src/up"), ends(REPORT)],
     "idle": [edits(), ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three.")],
     "holding": [edits(), calls("propose_comment", COMMENT), ScriptedTurn("Long.", pause=60)],
 }
@@ -130,12 +148,11 @@ class Lab:
 
 
 @asynccontextmanager
-async def laboratory(folder: Path, url: str, **changes: str) -> AsyncIterator[Lab]:
-    """One, with commands that run in no sandbox."""
-    sandboxes = PlainSandboxes()
-    wiring = replace(scripted(script, Wiring(sandboxes=sandboxes, writing=WRITING)), tools=(Shell(sandboxes),))
+async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: str) -> AsyncIterator[Lab]:
+    """One, with commands that run in no sandbox unless some are given."""
+    wiring = scripted(script, Wiring(sandboxes=sandboxes or PlainSandboxes(), writing=WRITING))
     (folder / "remote").mkdir()
     async with repository_github(folder / "remote") as hub:
         hub.git.create(NAME, FILES)
         async with running(folder / "d", url, wiring=wiring, **changes) as started:
-            yield Lab(await connect(started, **hub.token_settings()), hub, folder / "d-work")
+            yield Lab(await connect(started, **hub.token_settings()), hub, started.services.settings.work_dir)

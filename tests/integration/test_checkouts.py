@@ -301,6 +301,7 @@ async def test_a_change_that_is_too_large_is_not_read_to_its_end(yard):
 
 
 async def test_a_checkout_is_found_again_and_left_ones_are_swept(yard):
+    (yard.folder / "tasks").chmod(0o711)
     checkout = await yard.begun("open")
     await yard.begun("over")
     assert yard.checkouts.found("open") == checkout
@@ -310,3 +311,4 @@ async def test_a_checkout_is_found_again_and_left_ones_are_swept(yard):
     await yard.checkouts.sweep({"open"}, {"open", "over"})
     assert sorted(yard.checkouts.left()) == ["of-another-service", "open"]
     assert yard.checkouts.found("over") is None
+    assert (yard.folder / "tasks").stat().st_mode & 0o777 == 0o711

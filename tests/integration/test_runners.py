@@ -3,7 +3,8 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,20 @@ import pytest
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
-from loops.errors import ConfigError
+from loops.errors import ConfigError, DefinitionError
 from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
 from loops.tasks.workspace.sandboxes import find_sandboxes
 from server.wiring import Wiring
-from tests.doubles.commands import HELLO, Commanded
+from tests.doubles.commands import HELLO, OBJECTS, Commanded
+from tests.doubles.github_repository import NAME, repository_github
 from tests.doubles.model_servers import Answer, serving
+from tests.integration.github_loops import connect
 from tests.integration.guarded import outbox_of, telling
-from tests.integration.running import eventually, issue, running
-from tests.integration.tasking import rounds_of, task_of
+from tests.integration.repository_tasks import FILES, WRITING
+from tests.integration.running import Running, eventually, issue, running, workflow
+from tests.integration.tasking import rounds_of, task_action, task_of
 
 KEY = "sk-of-the-provider"
 MODEL = "claude-sonnet-4-6"
@@ -92,13 +96,15 @@ def sleepers() -> list[str]:
 
 
 async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder, commanded):
-    runner = script(folder, 'cat > told; sed -i s/helo/hello/ hello.py; echo "Fixed it in $PWD with $1."')
+    edits = f'cat > told; cat {OBJECTS}/pack >> told; sed -i s/helo/hello/ hello.py; echo "Fixed it in $PWD with $1."'
+    runner = script(folder, edits)
     result = await commanded.run(RunnerSettings("mine", runner.program, ("{model}",)), "large")
     assert (result.ending, result.message) == ("done", "Fixed it in /workspace with large.")
     assert commanded.hello == 'print("hello")\n'
     told = (commanded.checkout / "told").read_text()
     assert "<user_custom_instructions>\nFix the typo in hello.py." in told
     assert told.startswith("You work on a task")
+    assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
 
@@ -114,7 +120,7 @@ async def test_a_task_without_code_gets_an_empty_folder_that_is_gone_afterwards(
 async def test_fields_are_asked_for_by_a_schema_that_it_can_read(folder, commanded):
     runner = python(
         folder,
-        "import json, os\nschema = json.load(open(os.environ['LOOPS_TASK_SCHEMA']))\n"
+        "import json, os\nschema = json.load(open(os.environ['LOOPS_WHILE_SCHEMA']))\n"
         "names = schema['properties']['output']['required']\n"
         "print(json.dumps({'type': 'end', 'final_message': 'Done.', 'output': dict.fromkeys(names, True)}))",
     )
@@ -244,20 +250,30 @@ async def test_a_program_of_the_system_needs_no_folder(commanded):
     assert (result.ending, result.message) == ("done", "over")
 
 
-async def test_a_task_of_a_whole_service_is_worked_on_by_a_command_and_its_page_shows_it(folder, sandboxes):
-    call = {"type": "call", "id": "1", "name": "grep", "arguments": {"for": "Issue"}}
-    found = {"type": "result", "id": "1", "text": "<b>Issue 7</b>"}
-    end = {"type": "end", "final_message": "It is fixed."}
-    runner = script(folder, "\n".join(f"echo '{json.dumps(one)}'" for one in (call, found, end)))
-    settings: dict[str, Any] = {
-        "model": "command:mine",
-        "runner_mine_program": str(runner.program),
-        "work_dir": str(folder / "work"),
-    }
+@asynccontextmanager
+async def served(folder: Path, runner: RunnerSettings, sandboxes: Sandboxes) -> AsyncIterator[Running]:
+    """A service whose tasks are given to a command."""
     data = folder / "data"
     data.mkdir(mode=0o700)
-    database, wiring = f"sqlite:///{data / 'loops.db'}", Wiring(sandboxes=sandboxes)
-    async with running(data, database, wiring=wiring, **settings) as service:
+    settings: dict[str, Any] = {"model": "command:mine", "runner_mine_program": str(runner.program)}
+    settings["work_dir"] = str(folder / "work")
+    wiring = Wiring(sandboxes=sandboxes, writing=WRITING)
+    async with running(data, f"sqlite:///{data / 'loops.db'}", wiring=wiring, **settings) as service:
+        yield service
+
+
+def saying(*events: Mapping[str, Any]) -> str:
+    """A script that prints these."""
+    return "\n".join(f"echo '{json.dumps(one)}'" for one in events)
+
+
+END = {"type": "end", "final_message": "The limit is raised."}
+EDITS = ({"type": "call", "id": "1", "name": "Edit"}, {"type": "result", "id": "1", "text": "edited"})
+
+
+async def test_a_task_of_a_whole_service_is_worked_on_by_a_command(folder, sandboxes):
+    runner = script(folder, saying(*EDITS, END))
+    async with served(folder, runner, sandboxes) as service:
         flow = await service.create(telling("command"))
         run_id = await service.started(flow.id, issue("acme/command", 7))
         await service.until(run_id, "completed")
@@ -265,16 +281,39 @@ async def test_a_task_of_a_whole_service_is_worked_on_by_a_command_and_its_page_
         rounds = await rounds_of(service, task.id)
         (message,) = await outbox_of(service, run_id)
     assert (task.status, task.ending, task.model, task.cost) == ("completed", "done", "command:mine", None)
-    assert message.message["text"] == "It is fixed."
-    assert rounds[0]["results"][0]["text"] == "<b>Issue 7</b>"
+    assert message.message["text"] == "The limit is raised."
+    assert rounds[0]["results"][0]["text"] == "edited"
     assert list((folder / "work" / "runners").iterdir()) == []
 
 
-async def test_a_task_that_names_a_runner_that_is_not_set_up_says_so(tmp_path):
-    settings: dict[str, Any] = {"model": "ollama:x", "model_base_url": "http://127.0.0.1:9"}
-    async with running(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}", **settings) as service:
-        flow = await service.create(telling("unknown", inputs={"model": "codex:gpt-5"}))
-        run_id = await service.started(flow.id, issue("acme/unknown", 7))
-        row = await service.until(run_id, "failed")
-    assert "there is no runner 'codex' in this installation" in row["reason"]
-    assert "[runners.codex]" in row["reason"]
+async def test_what_a_command_changes_in_a_repository_is_proposed_and_a_change_that_is_none_is_seen_through(
+    folder, sandboxes
+):
+    changes = "sed -i s/10_000/50_000/ src/export.py && git log -1 --format=%H >/dev/null || exit 1"
+    runner = script(folder, f"case $(cat) in *raise*) {changes};; esac\n{saying(*EDITS, END)}")
+    async with repository_github(folder / "remote") as hub, served(folder, runner, sandboxes) as service:
+        hub.git.create(NAME, FILES)
+        await connect(service, **hub.token_settings())
+        ended = []
+        for word in ("raise", "look"):
+            asks = task_action(prompt=f"Please {word}", inputs={"repository": NAME})
+            flow = await service.create(workflow(f"{word} loop", asks, repository=NAME))
+            run_id = await service.started(flow.id, issue(NAME))
+            await service.until(run_id, "completed", "failed")
+            ended.append(await task_of(service, run_id))
+            await service.services.workflows.disable("default", flow.id, running="drain")
+        assert hub.pulls, [(task.ending, task.reason) for task in ended]
+        (pull,) = hub.pulls
+        assert hub.git.changed(NAME, pull["head"]["ref"]) == ["M src/export.py"]
+    assert [(task.status, task.ending) for task in ended] == [("completed", "done"), ("failed", "runner_error")]
+    assert "none is changed" in ended[1].reason
+    assert "The limit is raised." in pull["body"]
+
+
+async def test_a_workflow_that_names_a_runner_that_is_not_set_up_is_refused(tmp_path):
+    async with running(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}") as service:
+        with pytest.raises(DefinitionError, match="there is no runner 'codex' in this installation") as refused:
+            await service.create(telling("unknown", inputs={"model": "codex:gpt-5"}))
+    (fault,) = refused.value.faults
+    assert fault.path.endswith("inputs.model")
+    assert "[runners.codex]" in fault.hint

@@ -53,13 +53,11 @@ class Models:
         if self.default is None:
             return
         provider, _, model = self.default.partition(":")
-        runner = self.runner_of("")
         if provider == SCRIPTED:
             self._script(model)
-        elif runner is None:
+        elif self.runner_of("") is None:
             model_access(self.default, self.api_key, self.base_url)
-        price = self.price if runner is None else runner[1].price
-        if needs_price and price is None and (provider == SCRIPTED or not priced(provider, model)):
+        if needs_price and not self.knows_price(""):
             hint = "set LOOPS_PRICE (dollars a million tokens, input/output), or LOOPS_TASK_TOKENS in its place"
             raise ConfigError([Fault("LOOPS_TASK_COST", f"no price is known for {self.default}", hint)])
 
@@ -67,6 +65,13 @@ class Models:
         """The runner that a step chose, and how it is set up; None for a model. Raises ConfigError where it is not."""
         one = chosen(choice, self.default)
         return None if one is None else (one, settings_of(one, self.runners))
+
+    def knows_price(self, choice: str) -> bool:
+        """Whether what a step chose has a price, so that a limit in money can hold it. Raises ConfigError."""
+        runner = self.runner_of(choice)
+        price = self.price if runner is None else runner[1].price
+        provider, _, model = self.name_of(choice).partition(":")
+        return price is not None or (provider != SCRIPTED and priced(provider, model))
 
     def name_of(self, choice: str) -> str:
         """`provider:name` for what a step chose. Raises ConfigError where that cannot work."""

@@ -1,6 +1,5 @@
 """repo_list, repo_read, repo_search, repo_write and repo_edit: the files of a checkout."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -12,6 +11,7 @@ from loops.event import JsonValue
 from loops.tasks.workspace.files import Entry, FileFault, Files
 from loops.tasks.workspace.sandbox import Command, Ran
 from loops.tasks.workspace.workspace import Workspace
+from loops.threads import off_loop
 
 MOST_TEXT = 12_000
 """Characters of a file, or of what was found, in one result."""
@@ -171,7 +171,7 @@ class _Repo:
 async def _ask(work: Callable[[], T]) -> T:
     """Work on files, on a thread. Raises ToolError."""
     try:
-        return await asyncio.to_thread(work)
+        return await off_loop(work)
     except FileFault as fault:
         raise ToolError(f"REPO_{fault.reason}", fault.words, _HINTS.get(fault.reason, "")) from None
 

@@ -12,7 +12,7 @@ from loops.tasks.runners.trace import FAILED, Trace
 HOME = "/tmp/home/.codex"  # noqa: S108 - of the sandbox
 SCHEMA = "/run/loops/schema.json"
 
-_TOKEN = "LOOPS_RUN_TOKEN"  # noqa: S105 - the name of a variable
+_TOKEN = "LOOPS_WHILE_TOKEN"  # noqa: S105 - the name of a variable
 _EFFORTS = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 _SETTINGS = (
     "model_provider=loops",

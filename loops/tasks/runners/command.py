@@ -35,11 +35,11 @@ class CommandLine:
     def invocation(self, errand: Errand) -> Invocation:
         """See Dialect. Its arguments are the operator's, with the model put in."""
         argv = (errand.program, *(one.replace("{model}", errand.model) for one in errand.arguments))
-        environment = {"LOOPS_TASK": errand.task_id, "LOOPS_TASK_MODEL": errand.model, **self._access(errand)}
+        environment = {"LOOPS_WHILE_TASK": errand.task_id, "LOOPS_WHILE_MODEL": errand.model, **self._access(errand)}
         files = {}
         if errand.schema is not None:
             files[SCHEMA] = json.dumps(errand.schema).encode()
-            environment["LOOPS_TASK_SCHEMA"] = SCHEMA
+            environment["LOOPS_WHILE_SCHEMA"] = SCHEMA
         return Invocation(argv, environment, f"{errand.system}\n\n{errand.prompt}".encode(), files)
 
     def _access(self, errand: Errand) -> Mapping[str, str]:

@@ -81,7 +81,7 @@ class _Session:
     async def end(self) -> None:
         """See Tree."""
         kill_group(self._pid)
-        for pid in await asyncio.to_thread(_members, self._pid):
+        for pid in _members(self._pid):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 

@@ -68,7 +68,7 @@ async def find_bwrap(wanted: Wanted) -> Bwrap:
 async def _made(wanted: Wanted, user: Account) -> Bwrap:
     folder = _folder(wanted.work_dir, user)
     program = await _program(folder, user)
-    cgroups = _usable(await asyncio.to_thread(find_cgroups))
+    cgroups = _usable(find_cgroups())
     if cgroups is None:
         log.info("no control groups: each process of a sandbox is limited by itself")
     etc = folder / "etc"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
-from loops.agent.tools import Resources
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
 from loops.errors import RepositoryError, RunFenced, StoreBusy
@@ -26,11 +25,15 @@ from loops.tasks.equipment import Came, Job, Kit
 from loops.tasks.outputs.stored import StoredProposals, subject_number
 from loops.tasks.outputs.wording import from_report
 from loops.tasks.outputs.writing import CANCELLED, Destination, OutputWriter
+from loops.tasks.runners.verdict import unmasked
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
 from loops.tasks.workspace.export import MOST_PATCH, exported
+from loops.tasks.workspace.files import Files
 from loops.tasks.workspace.git import Access
-from loops.tasks.workspace.sandbox import Room, Sandbox, Sandboxes, SandboxLimits
+from loops.tasks.workspace.reading import CheckoutFiles
+from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
+from loops.tasks.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -60,10 +63,9 @@ class Yard:
 
 @dataclass(frozen=True, slots=True)
 class Tooling:
-    """What the tools of an agent are given: `workspace` makes of an open sandbox what they work on, `most` is how many
-    outputs of each kind a task may ask for, `mask` blots out secrets."""
+    """What the tools of an agent are given: `most` is how many outputs of each kind a task may ask for, `mask` blots
+    out secrets."""
 
-    workspace: Callable[[Resources, Sandbox, Checkout], Resources] = lambda resources, _sandbox, _checkout: resources
     most: Mapping[ProposalKind, int] = field(
         default_factory=lambda: {"pull_request": 1, "comment": 1, "labels": 1, "issue": 1}
     )
@@ -153,8 +155,9 @@ class _Work:
             return Kit(lambda resources: replace(resources, proposals=proposals), self.settle)
         sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(self._room(checkout)))
         self._sandbox = inner
-        workspace = whole.tooling.workspace
-        return Kit(lambda resources: workspace(replace(resources, proposals=proposals), sandbox, checkout), self.settle)
+        workspace = Workspace(sandbox, checkout.folder)
+        files = CheckoutFiles(Files(checkout.folder))
+        return Kit(lambda given: replace(given, proposals=proposals, workspace=workspace, checkout=files), self.settle)
 
     async def _remote(self, at: Reached) -> Remote:
         token = await at.client.git_token(at.full_name)
@@ -174,11 +177,12 @@ class _Work:
         if ending == "noop":
             return _told(came, await outputs.refuse(self._job, _NOTHING_TO_DO))
         try:
-            await self._keep(came)
+            changed = await self._keep(came)
         except RepositoryError as error:
             await outputs.refuse(self._job, error.message)
             return _not_taken(came, [error.message])
-        if ending != "done":
+        came = replace(came, result=unmasked(came.result, changed=changed))
+        if came.result.ending != "done":
             reason = f"the task did not end by itself: {came.result.reason}"
             return _told(came, await outputs.refuse(self._job, reason))
         # The token of an installation is good for an hour, which the agent may have taken.
@@ -190,12 +194,15 @@ class _Work:
         unwritten = [f"{row.kind.replace('_', ' ')} {row.status}: {row.reason}" for row in rows if row.status in _NOT]
         return _not_taken(came, unwritten) if unwritten else came
 
-    async def _keep(self, came: Came) -> None:
-        """Store the change with the pull request that is to hold it, made of the report where none was asked for."""
+    async def _keep(self, came: Came) -> bool:
+        """Store the change with the pull request that is to hold it, made of the report where none was asked for.
+        False where nothing is changed."""
         checkout, job, whole = self._checkout, self._job, self._whole
-        patch = b"" if checkout is None else await self._patch(checkout)
-        if checkout is None or not patch:
-            return
+        if checkout is None:  # kept by the worker before this one
+            return True
+        patch = await self._patch(checkout)
+        if not patch:
+            return False
         mask, now, task = whole.tooling.mask, whole.clock.now(), (job.task.id, job.owner)
         shown = mask(patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
@@ -212,6 +219,7 @@ class _Work:
                 store.keep_patch(connection, (job.task.id, number), job.owner, shown, base, now)
 
         await persist(whole.writer, store_it)
+        return True
 
     async def _patch(self, checkout: Checkout) -> bytes:
         """What the agent changed, read in a sandbox where nothing of its own runs any more."""

@@ -74,4 +74,4 @@ def test_it_is_started_without_its_own_sandbox_and_settings():
     assert given["developer_instructions"] == 'Say "ü"\nand no more.'
     assert given["model_providers"]["loops"]["base_url"] == "http://127.0.0.1:8080/v1"
     assert given["model_reasoning_effort"] == "low"
-    assert made.environment["LOOPS_RUN_TOKEN"] == "run-token"
+    assert made.environment["LOOPS_WHILE_TOKEN"] == "run-token"

@@ -69,7 +69,7 @@ def test_it_gets_the_model_the_schema_and_the_way_to_its_model():
     )
     assert made.argv == ("/usr/bin/aider", "--model", "openai/sonnet")
     assert made.environment["OPENAI_BASE_URL"] == "http://127.0.0.1:8080/v1"
-    assert made.environment["LOOPS_TASK_SCHEMA"] == SCHEMA
+    assert made.environment["LOOPS_WHILE_SCHEMA"] == SCHEMA
     assert made.stdin == b"Be good.\n\n--help"
 
 
