@@ -4,7 +4,7 @@ Everything here is part of the caller's transaction, so a task, its place in the
 stored together or not at all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,6 +18,8 @@ from loops.store.tasks import NewTask, TaskRow
 from loops.tasks.ending import cancelled_end
 from loops.tasks.prompt import SYSTEM_TEXT, opening_message
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
+from loops.tasks.thread.context import slack_context
+from loops.tasks.thread.live import Asking, TaskThreads
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -33,7 +35,7 @@ class TaskRequest:
 
     `repository` (owner/name) is what it works on, `connectors` are ids of connections and `skills` names, `scopes` says
     whether it may write through connectors, `space` is where its runs are listed, and `in_thread` lets it answer in the
-    Slack thread that started it.
+    Slack thread that started it, `allows_external` also in a channel that is shared with another organisation.
     """
 
     project_id: str
@@ -54,6 +56,7 @@ class TaskRequest:
     skills: Sequence[str] = ()
     space: str = ""
     in_thread: bool = True
+    allows_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +70,20 @@ Created: TypeAlias = TaskRow | Refused | NotAllowed
 
 
 class TaskService:
-    """Creates tasks and stops them. `limits` are those of the installation; a step lowers the parallel one."""
+    """Creates tasks and stops them. `limits` are those of the installation; a step lowers the parallel one. `threads`
+    gives tasks the Slack threads that they answer in."""
 
-    def __init__(self, clock: Clock, engine: Engine, limits: QuotaLimits) -> None:
+    def __init__(self, clock: Clock, engine: Engine, limits: QuotaLimits, threads: TaskThreads | None = None) -> None:
         self._clock = clock
         self._engine = engine
         self._limits = limits
+        self._threads = threads
 
-    def create(self, connection: "Connection", request: TaskRequest) -> Created:
+    def create(
+        self, connection: "Connection", request: TaskRequest, log: Callable[[str], None] = lambda _text: None
+    ) -> Created:
         """The task with the request's key: a new one, or the one that was created before, whatever the quotas say.
+        `log` is told why a new one does not answer in the thread that it should answer in.
 
         The run is held from here on, so that a task which ends meanwhile finds it waiting.
         """
@@ -87,7 +95,11 @@ class TaskService:
             return NotAllowed()
         store.hold_project(connection, request.project_id)
         decision = decide(self._clock.now(), self.usage(connection, request), self._limits_for(request))
-        return self._insert(connection, request) if isinstance(decision, Allowed) else decision
+        if not isinstance(decision, Allowed):
+            return decision
+        task = self._insert(connection, request)
+        self._bind(connection, request, task.id, log)
+        return task
 
     def usage(self, connection: "Connection", request: TaskRequest) -> QuotaUsage:
         """What counts against the quotas now. Held against a limit, the newest tasks up to that limit tell all."""
@@ -120,6 +132,14 @@ class TaskService:
         self._engine.enqueue_task(connection, task.id, 0)
         return store.get(connection, task.id)
 
+    def _bind(self, connection: "Connection", request: TaskRequest, task_id: str, log: Callable[[str], None]) -> None:
+        context = slack_context(request.event) if request.in_thread else None
+        if context is None or self._threads is None:
+            return
+        here = (task_id, request.project_id, request.workflow_id, request.run_id, context)
+        fault = self._threads.bind(connection, Asking(*here, request.allows_external))
+        log(f"the task does not answer in the thread: {fault}" if fault else "the task answers in the thread")
+
     def find(self, connection: "Connection", task_id: str) -> TaskRow:
         """The task, its run held. Raises NotFound."""
         run_requests.hold(connection, store.get(connection, task_id).run_id)
@@ -128,7 +148,12 @@ class TaskService:
     def stop(self, connection: "Connection", task_id: str) -> bool:
         """Stop a task whose run is cancelled: True when it is over now, False when somebody works on it, who sees that
         the run's cancellation was asked for, stops, and wakes the run."""
-        return store.end_queued(connection, task_id, cancelled_end(task_id), self._clock.now())
+        end = cancelled_end(task_id)
+        if not store.end_queued(connection, task_id, end, self._clock.now()):
+            return False
+        if self._threads is not None:
+            self._threads.task_over(connection, task_id, end)
+        return True
 
     def cancel(self, connection: "Connection", task_id: str) -> None:
         """Ask that a task ends as cancelled."""
