@@ -56,6 +56,7 @@ class Settings:
     price: TokenPrice | None
     task_rounds: int
     task_seconds: int
+    thread_seconds: int
     task_tokens: int | None
     task_cost: Decimal | None
     mcp: Literal["full", "read_only", "off"]

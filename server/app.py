@@ -44,6 +44,8 @@ from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.limits import WorkLimits
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
+from loops.tasks.thread.live import TaskThreads
+from loops.tasks.thread.signs import ThreadSigns
 from loops.tasks.work import TaskWorker, watch_task_cancellations
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
@@ -66,6 +68,7 @@ from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.schedule.claim import Occurrences
 from triggers.schedule.clock import ScheduleClock
+from triggers.slack.handing import Handing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
 from triggers.testing import WorkflowTester
@@ -163,11 +166,12 @@ class Service:
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
         limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
-        self._tasks = TaskService(clock, self._engine, limits)
+        self._threads = TaskThreads(self._messages, self._engine, clock, settings.thread_seconds)
+        self._tasks = TaskService(clock, self._engine, limits, self._threads)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
-        runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
+        runs = RunControl(self._writer, reader, self._engine, clock, self._stop, self._threads)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
         self.dispatcher = Dispatcher(
@@ -181,6 +185,7 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
+            handing=Handing(self._threads),
             observe=self.metrics.dispatched,
         )
         self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
@@ -257,6 +262,7 @@ class Service:
             link=self._run_page,
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
+            threads=self._threads,
         )
 
     async def _start_engine(self) -> None:
@@ -284,10 +290,12 @@ class Service:
         self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
-        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting, self._threads)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
         self._spawn("outbox", self._sender.forever())
+        signs = ThreadSigns(self._writer, reader, clock, self.services.book, self._run_page)
+        self._spawn("threads", signs.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:

@@ -40,6 +40,7 @@ from triggers.reading import Read, of_posthog, read_all
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
+from triggers.slack.handing import HANDED, NOBODY_HEARS, Handing
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
@@ -90,6 +91,7 @@ class Dispatcher:
         sources: Mapping[str, Source],
         audience: Audience,
         *,
+        handing: Handing = NOBODY_HEARS,
         observe: Callable[[BatchOutcome, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
         self._writer = writer
@@ -100,6 +102,7 @@ class Dispatcher:
         self._handoff = handoff
         self._sources = sources
         self._audience = audience
+        self._handing = handing
         self._observe = observe
         self._wanted = asyncio.Event()
         self._most = BATCH
@@ -257,7 +260,7 @@ class Dispatcher:
         self, connection: sa.Connection, read: Read, events: list[Event], outcome: BatchOutcome
     ) -> Settled | Question:
         due = read.due
-        started, near, masked = 0, 0, 0
+        started, near, masked, reasons = 0, 0, 0, list[str]()
         # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
         decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
@@ -270,12 +273,13 @@ class Dispatcher:
             verdicts = self._decide(connection, due, heard, position)
             started += sum(verdict.passed for verdict in verdicts)
             masked += sum(verdict.stage == "mask" for verdict in verdicts)
+            reasons += [verdict.reason for verdict in verdicts if verdict.stage == HANDED]
             near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
             for verdict in verdicts:
                 outcome.stages[verdict.stage] = outcome.stages.get(verdict.stage, 0) + 1
         outcome.runs += started
-        if started:
-            return Settled(due.id, "dispatched", "", started)
+        if started or reasons:
+            return Settled(due.id, "dispatched", "" if started else reasons[0], started)
         told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
         reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
         return Settled(due.id, "ignored", reason, 0)
@@ -304,7 +308,8 @@ class Dispatcher:
                 verdicts = [_own_output(listener, heard.own) for listener in (*matches.passed, *matches.missed)]
                 self._keep(connection, due, heard, position, verdicts)
                 return verdicts
-            verdicts = [self._brakes_and_start(connection, due, event, listener) for listener in matches.passed]
+            verdicts, matches = self._handing.hand(connection, due, event, matches, self._clock.now())
+            verdicts += [self._brakes_and_start(connection, due, event, one) for one in matches.passed]
             for listener, compared in matches.near:
                 failed = next((one for one in compared if not one.passed), None)
                 reason = failed.words() if failed is not None else "a filter did not match"

@@ -198,7 +198,7 @@ def claim(connection: sa.Connection, task_id: str, seq: int, owner: str, now: da
         .where(tasks.c.id == task_id)
         .values(status="running", owner=owner, started_at=began, updated_at=now)
     )
-    return claimed_task(connection, row)
+    return claimed_task(connection, dict(row))
 
 
 def claimed_task(connection: sa.Connection, row: Mapping[str, Any], turn: int = 1) -> ClaimedTask:

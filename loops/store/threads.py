@@ -74,6 +74,7 @@ class ThreadRow:
     signs_at: datetime | None
     showing_until: datetime | None
     created_at: datetime
+    updated_at: datetime
 
     @property
     def live(self) -> bool:
@@ -246,7 +247,7 @@ def claim_turn(connection: sa.Connection, task_id: str, seq: int, owner: str, no
     if row is None or thread is None or thread.status != WORKING or thread.turn == 1:
         return None
     connection.execute(tasks.update().where(tasks.c.id == task_id).values(owner=owner, updated_at=now))
-    return claimed_task(connection, row, thread.turn)
+    return claimed_task(connection, dict(row), thread.turn)
 
 
 def finish_turn(connection: sa.Connection, task_id: str) -> None:

@@ -23,6 +23,7 @@ from loops.store import tasks as task_store
 from loops.store import threads as store
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.store.threads import NewThread, Place, ThreadRow
+from loops.tasks.ending import died
 from loops.tasks.thread.context import SlackContext
 
 if TYPE_CHECKING:
@@ -62,14 +63,6 @@ class Said:
     external: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Said to the live task of a run; `again` where that had it already, with the delivery that brought it first."""
-
-    thread: ThreadRow
-    again: str = ""
-
-
 class TaskThreads:
     """Binds, hears, answers and closes threads. `seconds` is how long a task listens after each of its turns."""
 
@@ -104,21 +97,34 @@ class TaskThreads:
             return "another live task has the thread"
         return ""
 
-    def hear(self, connection: "sa.Connection", said: Said) -> Taken | None:
-        """Hand what somebody said to the task that has its thread; None where no live task has it, or where the task
-        may not hear who spoke."""
-        now, context = self._clock.now(), said.context
-        thread = store.live_in(connection, place_of(said.project_id, context), now)
-        if thread is None or context.message_ts == thread.message_ts or (said.external and not thread.allows_external):
+    def owner(self, connection: "sa.Connection", said: Said) -> ThreadRow | None:
+        """The thread in which it was said, held, where a live task has that and may hear who spoke. What started the
+        task is nothing that is said to it."""
+        thread = store.live_in(connection, place_of(said.project_id, said.context), self._clock.now())
+        if thread is None or said.context.message_ts == thread.message_ts:
             return None
-        known = store.said_in(connection, thread.task_id, context.message_ts)
-        if known is not None:
-            return Taken(thread, known.delivery_id)
-        told = {"user": context.user, "said": said.said, "delivery_id": said.delivery_id, "now": now}
-        store.say(connection, thread.task_id, context.message_ts, **told)  # type: ignore[arg-type]
-        if thread.status == store.LISTENING:
+        return None if said.external and not thread.allows_external else thread
+
+    def had(self, connection: "sa.Connection", thread: ThreadRow, ts: str) -> str | None:
+        """The delivery that brought a message to the task of a thread; None where none did."""
+        known = store.said_in(connection, thread.task_id, ts)
+        return None if known is None else known.delivery_id
+
+    def hear(self, connection: "sa.Connection", thread: ThreadRow, said: Said) -> None:
+        """Hand a message to the task of its thread, which the caller holds: before its next round while it works, as
+        another turn where it listens."""
+        now, context = self._clock.now(), said.context
+        new = store.say(
+            connection,
+            thread.task_id,
+            context.message_ts,
+            user=context.user,
+            said=said.said,
+            delivery_id=said.delivery_id,
+            now=now,
+        )
+        if new and thread.status == store.LISTENING:
             self._begin(connection, thread)
-        return Taken(thread)
 
     def wake(self) -> None:
         """After a commit: an answer was put, and may be sent now."""
@@ -203,6 +209,20 @@ class TaskThreads:
                 self._messages.put(connection, "slack", inputs, origin, notice=notice)
         except LoopsError as error:
             log.warning("the answer for a thread cannot be sent: %s", error.message, extra={"task_id": thread.task_id})
+
+    def mend_turn(self, connection: "sa.Connection", *, task_id: str, seq: int, again: bool) -> None:
+        """A turn that has lost its place in the queue gets another (`again`), or ends where it had too many."""
+        now, task = self._clock.now(), task_store.get(connection, task_id)
+        run_requests.hold(connection, task.run_id)
+        thread = store.held(connection, task_id)
+        if thread is None or thread.status != store.WORKING or thread.turn == 1:
+            return
+        fresh = store.restart_turn(connection, task_id, seq, now) if again else None
+        if fresh is not None:
+            self._engine.enqueue_task(connection, task_id, fresh)
+        elif task_store.get(connection, task_id).seq == seq:
+            store.finish_turn(connection, task_id)
+            self._turn_over(connection, thread, died(task_id), rounds=False, cost=None)
 
     def cancel(self, connection: "sa.Connection", run_id: str) -> Stopped:
         """Stop what the threads of a run listen for, and whatever turn is under way; `acting` while one still is.
