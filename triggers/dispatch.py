@@ -237,10 +237,8 @@ class Dispatcher:
             log.error("delivery quarantined", extra={"delivery_id": due.id, "reason": reason}, exc_info=error)
             return
         store.put_off(connection, due.id, attempts, self._clock.now() + RETRIES[attempts - 1], reason)
-        log.warning(
-            "dispatch failed; it will be tried again",
-            extra={"delivery_id": due.id, "attempt": attempts, "reason": reason},
-        )
+        told_of = {"delivery_id": due.id, "attempt": attempts, "reason": reason}
+        log.warning("dispatch failed; it will be tried again", extra=told_of)
 
     def _dispatch(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question:
         meaning = read.meaning
@@ -281,8 +279,9 @@ class Dispatcher:
         if started or reasons:
             return Settled(due.id, "dispatched", "" if started else reasons[0], started)
         told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
-        reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
-        return Settled(due.id, "ignored", reason, 0)
+        return Settled(
+            due.id, "ignored", f"no loop started; {', '.join(told)}" if told else "no loop listens for it", 0
+        )
 
     def _of_people(
         self, connection: sa.Connection, due: Due, events: list[Event], settings: Mapping[str, Any]
@@ -305,7 +304,10 @@ class Dispatcher:
             return []
         with connection.begin_nested():
             if heard.own is not None:
-                verdicts = [_own_output(listener, heard.own) for listener in (*matches.passed, *matches.missed)]
+                verdicts = [
+                    Verdict(one.key, one.version, "own_output", passed=False, reason=heard.own)
+                    for one in (*matches.passed, *matches.missed)
+                ]
                 self._keep(connection, due, heard, position, verdicts)
                 return verdicts
             verdicts, matches = self._handing.hand(connection, due, event, matches, self._clock.now())
@@ -395,7 +397,3 @@ class Dispatcher:
             facts=heard.facts,
         )
         store.put_event(connection, row, self._clock.now())
-
-
-def _own_output(listener: Listener, reason: str) -> Verdict:
-    return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)

@@ -135,7 +135,7 @@ class RunControl:
     def _close_some(self, connection: "Connection", workflow_id: str) -> bool:
         """Close some threads of a workflow; whether there was one."""
         found = threads.runs_with_live(connection, workflow_id, _AT_ONCE)
-        return any([self._close(connection, run_id) != "none" for run_id in found])  # each of them, not up to the first
+        return sum(self._close(connection, run_id) != "none" for run_id in found) > 0
 
     def _ask_some(self, connection: "Connection", workflow_id: str) -> "Mapping[str, CancelRequest]":
         now = self._clock.now()
