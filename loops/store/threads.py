@@ -180,6 +180,13 @@ def live_in(connection: sa.Connection, place: Place, now: datetime) -> ThreadRow
     return row
 
 
+def is_live(connection: sa.Connection, task_id: str) -> bool:
+    """Whether a task still has its thread."""
+    return (
+        connection.execute(sa.select(threads.c.task_id).where(threads.c.task_id == task_id, _LIVE)).first() is not None
+    )
+
+
 def live_of_run(connection: sa.Connection, run_id: str) -> list[str]:
     """The tasks of a run that still have a thread."""
     return list(connection.execute(sa.select(threads.c.task_id).where(threads.c.run_id == run_id, _LIVE)).scalars())

@@ -18,7 +18,8 @@ _LONGEST_TEXT = 40_000
 
 class SlackDouble:
     """Channels with what was posted to them. `faults` are taken one a call of chat.postMessage, None for none;
-    `sign_faults` of a channel one a call of reactions.add, chat.update and chat.delete. `reactions` are (channel, ts, name)."""
+    `sign_faults` of a channel one a call of reactions.add, chat.update and chat.delete. `reactions` are (channel, ts,
+    name)."""
 
     def __init__(self) -> None:
         self.posted: dict[str, list[dict[str, Any]]] = {"C1": [], "C2": []}

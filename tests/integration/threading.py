@@ -9,9 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.agent.models.scripted import ScriptedTurn
-from loops.agent.tools.tool import CallContext, ToolSpec
+from loops.agent.model import ToolSpec
+from loops.agent.tools.tool import CallContext, Effect
 from loops.event import JsonValue
 from loops.store import threads as thread_store
+from loops.store.thread_tables import thread_messages
 from loops.store.threads import ThreadRow
 from tests.doubles.slack import TOKEN
 from tests.doubles.slack_socket import APP_TOKEN, SlackSocketDouble, until
@@ -29,12 +31,8 @@ class Gate:
     def __init__(self) -> None:
         self.gates: dict[str, asyncio.Event] = {}
         self.waiting: list[str] = []
-
-    @property
-    def name(self) -> str:
-        return "wait"
-
-    effect = "read"
+        self.effect: Effect = "read"
+        self.name = "wait"
 
     @property
     def spec(self) -> ToolSpec:
@@ -146,9 +144,8 @@ class Thread:
 
     async def said(self) -> list[tuple[str, int | None]]:
         """Who was heard, and before which round that was told."""
-        table = sa.select(thread_store.thread_messages.c.user, thread_store.thread_messages.c.round).where(
-            thread_store.thread_messages.c.task_id == self.task_id
-        )
+        table = sa.select(thread_messages.c.user, thread_messages.c.round)
+        table = table.where(thread_messages.c.task_id == self.task_id)
         return await self.live.read(lambda c: [(row[0], row[1]) for row in c.execute(table.order_by("ts"))])
 
 
