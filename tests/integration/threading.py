@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.agent.models.scripted import ScriptedTurn
 from loops.agent.model import ToolSpec
+from loops.agent.models.scripted import ScriptedTurn
 from loops.agent.tools.tool import CallContext, Effect
 from loops.event import JsonValue
 from loops.store import threads as thread_store

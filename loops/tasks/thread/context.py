@@ -30,7 +30,9 @@ class SlackContext:
 def slack_context(event: Mapping[str, JsonValue] | None) -> SlackContext | None:
     """The place of a Slack message; None for every other event, and where channel or ts are missing."""
     properties = (event or {}).get("properties")
-    if event is None or event.get("event") != SLACK_EVENT or not isinstance(properties, Mapping):
+    if event is None or event.get("event") != SLACK_EVENT or event.get("source", "slack") != "slack":
+        return None
+    if not isinstance(properties, Mapping):
         return None
     return context_of(properties)
 
