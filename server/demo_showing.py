@@ -106,6 +106,7 @@ class Showing:
                 if task["thread"]["turn"] >= number and task["thread"]["status"] != "working":
                     break
                 await asyncio.sleep(0.05)
+        self.runs = [await self.get(f"runs/{run_id}") if one["id"] == run_id else one for one in self.runs]
         rounds = (await self.get(f"tasks/{task['id']}/trace"))["rounds"]
         shown = {(task["id"], one["number"]) for one in rounds if one["turn"] < number}
         await self._rounds(task, shown)
