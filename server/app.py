@@ -41,9 +41,13 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
+from loops.tasks.connectors import Connectors
+from loops.tasks.equipment import Equipment
 from loops.tasks.limits import WorkLimits
-from loops.tasks.quota import QuotaLimits
+from loops.tasks.named import lacking
+from loops.tasks.runners.choice import Commands
 from loops.tasks.service import TaskService
+from loops.tasks.skills import Skills
 from loops.tasks.thread.live import TaskThreads
 from loops.tasks.thread.signs import ThreadSigns
 from loops.tasks.work import TaskWorker, watch_task_cancellations
@@ -51,12 +55,16 @@ from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
-from server.checks.outside import ChannelLook
+from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
+from server.checks.tasks import TaskLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.quotas import limits_of, needs_price
+from server.repositories import RepositoryParts, repository_parts
+from server.runners import by_name, commands
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
@@ -105,7 +113,7 @@ class Service:
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            self._wiring.models(_models(self.settings)).check(needs_price=self.settings.task_cost is not None)
+            self._wiring.models(_models(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
@@ -165,9 +173,8 @@ class Service:
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
-        limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
         self._threads = TaskThreads(self._messages, self._engine, clock, settings.thread_seconds)
-        self._tasks = TaskService(clock, self._engine, limits, self._threads)
+        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking, self._threads)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
@@ -186,9 +193,12 @@ class Service:
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
             handing=Handing(self._threads),
+            stop=self._stop,
             observe=self.metrics.dispatched,
         )
-        self._ticking = ScheduleClock(Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred))
+        self._ticking = ScheduleClock(
+            Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred, self._stop)
+        )
         schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
             settings=settings,
@@ -217,12 +227,15 @@ class Service:
                 webhooks.keep,
                 runs.cancel_all,
                 schedules,
-                ChannelLook(slack),
+                OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
+                TaskLook(reader, self._wiring.models(_models(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, begin),
-            replays=Replays(self._writer, reader, self._engine, clock, sources, begin, self._programs.writes),
+            by_hand=ByHand(self._writer, self._engine, clock, begin, self._stop),
+            replays=Replays(
+                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
+            ),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),
@@ -248,7 +261,7 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self) -> TaskWorker:
+    def _worker(self, repositories: RepositoryParts | None) -> TaskWorker:
         settings = self.settings
         agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
         return TaskWorker(
@@ -263,11 +276,29 @@ class Service:
             over=lambda ending: self.metrics.tasks.labels(ending).inc(),
             tools=self._wiring.tools,
             threads=self._threads,
+            equipment=self._equipment(repositories),
+            commands=self._commands(),
+            quotas=limits_of(settings),
         )
+
+    def _commands(self) -> Commands | None:
+        """What starts coding agents; None where there is no sandbox to start one in."""
+        sandboxes = self._wiring.sandboxes
+        if sandboxes is None:
+            return None
+        return commands(self.settings.work_dir / "runners", sandboxes, self._wiring.clock)
+
+    def _equipment(self, repositories: RepositoryParts | None) -> tuple[Equipment, ...]:
+        """What tasks may be given, in the order in which it is opened."""
+        writer, reader, clock = self._database.writer, self._database.reader, self._wiring.clock
+        connectors = Connectors(writer, clock, self.services.book, self.settings.mcp_commands)
+        return (*(repositories.equipment if repositories is not None else ()), Skills(reader), connectors)
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter, worker = self._interpreter(), self._worker()
+        stores, mask = (self._writer, reader, clock), self._log_secrets.mask
+        repositories = repository_parts(settings, self._wiring, self._github, stores, mask, self._run_page)
+        interpreter, worker = self._interpreter(), self._worker(repositories)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -293,6 +324,8 @@ class Service:
         sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting, self._threads)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
+        if repositories is not None:
+            self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
         signs = ThreadSigns(self._writer, reader, clock, self.services.book, self._run_page)
         self._spawn("threads", signs.forever())
@@ -348,6 +381,7 @@ def _models(settings: Settings) -> Models:
         settings.model_base_url,
         None if price is None else Price(price.input, price.output),
         SCRIPTS,
+        by_name(settings),
     )
 
 

@@ -56,7 +56,7 @@ class Audience:
         index = self._definitions.index
         former = self._definitions.names.see(due.connection_id, event) if due.source == _GITHUB else ()
         matches = hear(index, due.project_id, event, former)
-        if not matches.passed and not matches.missed:
+        if not matches.passed and not matches.nearly:
             return Heard(event, matches)
         own = self._own.words(connection, event, by_token=self._by_token(due, row))
         if own is not None or due.source != _GITHUB or not index.asks_access(due.project_id):

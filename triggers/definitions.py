@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from loops.definition import listening_filter, listening_mask
+from loops.definition.brakes import stored_brakes
 from loops.errors import DefinitionError
 from loops.filters import NO_PROJECT, ProjectFilters, compile_filter
 from loops.projects import project_filters
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from triggers.brakes import rules_of
 from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
 from triggers.names import RepositoryNames
@@ -96,6 +98,10 @@ class Definitions:
         """The listener of an enabled workflow whose events are sent to it alone; None for all others."""
         return self._alone.get(workflow_id)
 
+    def listener(self, workflow_id: str) -> Listener | None:
+        """The listener of an enabled workflow; None where it has none."""
+        return self._alone.get(workflow_id) or self.index.get(workflow_id)
+
     def name(self, workflow_id: str) -> str:
         """The workflow's name as last seen."""
         return self._names.get(workflow_id, workflow_id)
@@ -149,7 +155,7 @@ def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
 def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no delivery starts (schedule, manual).
 
-    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
+    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking or brakes not read.
     """
     config = _trigger_config(row.definition)
     compiled = listening_filter(config, project)
@@ -165,6 +171,7 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         project_id=row.project_id,
         kind=config["type"],
         allows_unverified=config.get("allow_unverified") is True,
+        brakes=rules_of(stored_brakes(row.definition)),
         mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
         # Rather too often than once too few: what really turns on it is found out event by event.
         asks_access="actor_access" in f"{config} {project}",

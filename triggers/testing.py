@@ -20,8 +20,10 @@ from loops.runs.testing import ActionTested, Sample, Setting, StepTester
 from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
+from triggers.brakes import Rules, rules_of
 from triggers.hearing import explain_heard
-from triggers.masking import Key, mask_of
+from triggers.keys import Key, Unkeyed
+from triggers.masking import mask_of
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.past import PastDelivery, find_past, past_events
@@ -188,7 +190,7 @@ class WorkflowTester:
         if not event.verified and not listener.allows_unverified and compiled.writes:
             reason = unverified_reason(compiled.writes)
             return _Judged(event, replace(verdict, stage="unverified", passed=False, reason=reason))
-        return _Judged(event, verdict, tuple(_mask_notes(listener, event, self._clock)))
+        return _Judged(event, verdict, tuple(_brake_notes(listener, event, self._clock)))
 
 
 def _action(compiled: CompiledWorkflow, wanted: str | None) -> str:
@@ -215,6 +217,7 @@ def _listener(
         kind=config.type,  # type: ignore[arg-type]  # others are never held against a filter
         allows_unverified=getattr(config, "allow_unverified", None) is True,
         mask=mask_of(masking if config.maskable else None),
+        brakes=rules_of(compiled.workflow.brakes, maskable=config.maskable),
     )
 
 
@@ -223,6 +226,23 @@ def _of_github(connection: sa.Connection, past: PastDelivery, events: list[Event
     facts = {one["uuid"]: one["facts"] for one in deliveries.events_of(connection, past.delivery.id)}
     known = [amended(event, facts.get(event.uuid) or {}) for event in events]
     return _Past(past, known, other_names(connection, past.delivery.connection_id, events[0]))
+
+
+def _brake_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
+    return [*_mask_notes(listener, event, clock), *_key_notes(listener, event, clock)]
+
+
+def _key_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
+    """By what the brakes would count the event."""
+    rules, told = listener.brakes or Rules(), event_json(event)
+    notes: list[str] = []
+    for rule in (rules.rate_limit, rules.debounce, rules.overlap):
+        if rule is None:
+            continue
+        key = rule.key.of(told, clock.now())
+        by = f"it is not held back, {key.reason}" if isinstance(key, Unkeyed) else f"its key is {key.shown!r}"
+        notes.append(f"{rule.key.path}: {by}; what was counted before is not looked at")
+    return notes
 
 
 def _mask_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:

@@ -12,6 +12,9 @@ class Heard:
     keys: tuple[str, ...] = ()
 
 
+NOTHING_HEARD = Heard()
+
+
 class Inbox(Protocol):
     """Holds messages until a round that tells of them is journalled: they are told again where that never comes."""
 
@@ -24,4 +27,4 @@ class NobodySpeaks:
 
     async def heard(self) -> Heard:
         """See Inbox."""
-        return Heard()
+        return NOTHING_HEARD

@@ -41,6 +41,12 @@ def slack_uses(loop: str, definition: object, connection_id: int) -> Iterator[Sl
             yield SlackUse(loop, channel, frozenset(_post_scopes(inputs, channel)))
 
 
+def worked_on(definition: object) -> set[str]:
+    """The repositories that a loop's tasks work on."""
+    named = (inputs.get("repository") for inputs in stored_inputs(definition, "template-posthog-create-task"))
+    return {one for one in named if isinstance(one, str) and one}
+
+
 def stored_inputs(definition: object, template_id: str) -> Iterator[Mapping[str, Any]]:
     """The inputs of each action of this template, by name, as they are written."""
     for action in stored_actions(definition):

@@ -12,6 +12,7 @@ from loops.event import JsonValue
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.settling import Stop, nothing_to_stop
 from loops.runs.state import OVER
+from loops.runs.succession import run_ended
 from loops.store import run_queries, run_requests, threads
 from loops.store.run_requests import CancelRequest
 from loops.tasks.thread.live import Stopped as ThreadStop
@@ -91,13 +92,20 @@ class RunControl:
 
     def _ask(self, connection: "Connection", run_id: str) -> "_Asked":
         try:
-            run = run_requests.request_cancel(connection, run_id, self._clock.now(), self._stop)
+            run = self._ask_run(connection, run_id)
         except Conflict:
             closed = self._close(connection, run_id)
             if closed == "none":
                 raise
             return _Asked(None, closed)
         return _Asked(run, self._close(connection, run_id))
+
+    def _ask_run(self, connection: "Connection", run_id: str) -> CancelRequest:
+        now = self._clock.now()
+        asked = run_requests.request_cancel(connection, run_id, now, self._stop)
+        if asked.status == "cancelled":
+            run_ended(connection, self._engine, run_id, now)
+        return asked
 
     def _close(self, connection: "Connection", run_id: str) -> ThreadStop:
         return "none" if self._threads is None else self._threads.cancel(connection, run_id)
@@ -138,9 +146,8 @@ class RunControl:
         return sum(self._close(connection, run_id) != "none" for run_id in found) > 0
 
     def _ask_some(self, connection: "Connection", workflow_id: str) -> "Mapping[str, CancelRequest]":
-        now = self._clock.now()
         return {
-            run_id: run_requests.request_cancel(connection, run_id, now, self._stop)
+            run_id: self._ask_run(connection, run_id)
             for run_id in run_requests.held_to_cancel(connection, workflow_id, _AT_ONCE)
         }
 

@@ -5,6 +5,7 @@
 3. A run whose segments keep dying: end it as failed, and say so.
 4. The same for tasks and their turns, whose places in the queue are lost or die as segments do.
 5. Failures that nobody was told of for an hour: tell them.
+6. A run that waits for others of its key, none of which acts: let it begin.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.alerting import Alerting, tell_what_is_due
 from loops.runs.engine import EngineClient, task_place
 from loops.runs.interpreter import Interpreter
-from loops.store import run_requests
+from loops.runs.succession import let_next_begin, run_ended
+from loops.store import overlaps, run_requests
 from loops.store import runs as store
 from loops.store import tasks as task_store
 from loops.store import threads as thread_store
@@ -80,7 +82,7 @@ class Sweeper:
         found = await self._reader.read(lambda connection: store.quiet(connection, since=now - _STILL, after=after))
         self._after = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses(found)
-        mended = len(woken) + await self._sweep_tasks() + await self._sweep_turns()
+        mended = len(woken) + await self._sweep_tasks() + await self._sweep_turns() + await self._sweep_overlaps()
         if self._alerting is not None:
             await tell_what_is_due(self._alerting, self._writer, self._reader, self._clock)
         for run_id, seq in found:
@@ -99,6 +101,8 @@ class Sweeper:
 
     def _give_up(self, connection: sa.Connection, run_id: str, seq: int) -> bool:
         ended = store.give_up(connection, run_id, seq, _DIES, self._clock.now())
+        if ended:
+            run_ended(connection, self._engine, run_id, self._clock.now())
         if ended and self._alerting is not None:
             self._alerting.given_up(connection, run_id, _DIES)
         return ended
@@ -108,6 +112,21 @@ class Sweeper:
         if fresh is not None:
             self._engine.enqueue(connection, run_id, fresh)
         return fresh is not None
+
+    async def _sweep_overlaps(self) -> int:
+        """Runs that another release ended do not let the next begin."""
+        stale = await self._reader.read(overlaps.stale)
+        forgotten = await self._reader.read(overlaps.forgotten)
+        if not stale and not forgotten:
+            return 0
+
+        def mend(connection: sa.Connection) -> int:
+            now = self._clock.now()
+            for run_id in stale:
+                run_ended(connection, self._engine, run_id, now)
+            return len(stale) + sum(let_next_begin(connection, self._engine, place, now) for place in forgotten)
+
+        return await self._writer.run(mend)
 
     async def _sweep_tasks(self) -> int:
         now = self._clock.now()

@@ -5,7 +5,7 @@ transaction that changes a task and its run takes the run first.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -74,7 +74,8 @@ class TaskRow:
 @dataclass(frozen=True, slots=True)
 class ClaimedTask:
     """A task that a worker now owns: the rounds that were kept, and the body of the event that started its run. Above
-    the first `turn` it has ended before, and goes on since somebody said more in its thread."""
+    the first `turn` it has ended before, and goes on since somebody said more in its thread. `given` is what its
+    equipment had for it when it began, by the name of the equipment."""
 
     id: str
     project_id: str
@@ -87,6 +88,7 @@ class ClaimedTask:
     event: bytes | None
     cancel_requested: bool
     turn: int = 1
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +165,11 @@ def owner_can_run(connection: sa.Connection, workflow_id: str) -> bool:
 def insert(connection: sa.Connection, task: NewTask, now: datetime) -> None:
     """Store a task that is to be worked on."""
     row = {
-        "id": task.id,
-        "project_id": task.project_id,
-        "workflow_id": task.workflow_id,
-        "run_id": task.run_id,
-        "step_id": task.step_id,
-        "key": task.key,
-        "title": task.title,
+        **{name: getattr(task, name) for name in NewTask.__dataclass_fields__},
+        "request": dict(task.request),
         "status": "queued",
         "ending": "",
         "reason": "",
-        "model": task.model,
-        "request": dict(task.request),
         "seq": 0,
         "restarts": 0,
         "rounds": 0,
@@ -216,6 +211,7 @@ def claimed_task(connection: sa.Connection, row: Mapping[str, Any], turn: int = 
         event=_event_of(connection, row["run_id"]),
         cancel_requested=asked or (turn == 1 and _run_asked(connection, row["run_id"])),
         turn=turn,
+        given=row["given"] or {},
     )
 
 
@@ -276,6 +272,15 @@ def keep_round(
 def name_model(connection: sa.Connection, task_id: str, owner: str, model: str, now: datetime) -> None:
     """Say which model works on the task. Raises RunFenced."""
     _guarded(connection, task_id, owner, {"model": model}, now)
+
+
+def keep_given(
+    connection: sa.Connection, task_id: str, owner: str, name: str, given: Mapping[str, Any], now: datetime
+) -> None:
+    """Keep what a piece of equipment has for the task, so that the task has the same when it is taken up again. Raises
+    RunFenced."""
+    known = connection.execute(sa.select(tasks.c.given).where(tasks.c.id == task_id)).scalar() or {}
+    _guarded(connection, task_id, owner, {"given": {**known, name: dict(given)}}, now)
 
 
 def tell(connection: sa.Connection, task_id: str, owner: str, activity: Mapping[str, Any], now: datetime) -> None:

@@ -7,6 +7,8 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from loops.agent.interruption import Abort
@@ -23,6 +25,7 @@ from loops.store import threads as thread_store
 from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
+from loops.tasks.allowance import Limits as Quotas
 from loops.tasks.ending import end_of, end_task
 from loops.tasks.equipment import Came, Equipment, Job, equipped
 from loops.tasks.journal import StoredJournal, masked
@@ -30,7 +33,9 @@ from loops.tasks.limits import WorkLimits
 from loops.tasks.notes import StoredNotes
 from loops.tasks.result import task_result
 from loops.tasks.runners.builtin import BuiltIn
+from loops.tasks.runners.choice import ByModel, Commands
 from loops.tasks.runners.runner import Runner, Work
+from loops.tasks.spending import StoredBudget
 from loops.tasks.thread.inbox import StoredInbox
 from loops.tasks.thread.live import TaskThreads, turn_end
 
@@ -48,7 +53,8 @@ def _as_it_is(text: str) -> str:
 
 class TaskWorker:
     """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run, and
-    `tools` are given to every agent beside those of its task."""
+    `tools` are given to every agent beside those of its task. `commands` makes the runners that start a command, none
+    of which is there without it, and `quotas` are what tasks are held to together."""
 
     def __init__(
         self,
@@ -64,18 +70,22 @@ class TaskWorker:
         over: Callable[[str], None] = lambda _ending: None,
         tools: Sequence[Tool] = (),
         equipment: Sequence[Equipment] = (),
+        commands: Commands | None = None,
+        quotas: Quotas | None = None,
         threads: TaskThreads | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._engine = engine
         self._clock = clock
-        self._runner: Runner = BuiltIn(models, clock, self._name_model)
+        own = BuiltIn(models, clock, self._name_model)
+        self._runner: Runner = ByModel(own, models, None if commands is None else commands(self._name_model))
         self._limits = limits or WorkLimits()
         self._mask = mask
         self._link = link
         self._tools = tools
         self._equipment = equipment
+        self._quotas = quotas
         self._threads = threads
         self._over = over
         self._aborts: dict[str, Abort] = {}
@@ -153,9 +163,17 @@ class TaskWorker:
             Activity(self._writer, self._clock, task.id, job.owner, self._mask) as activity,
         ):
             inbox = StoredInbox(self._reader, task.id, self._mask)
-            work = Work(job, transcript, journal, activity, given.resources, self._limits, self._tools, inbox)
+            given_to = (given.resources, self._limits_of(task), self._tools, inbox)
+            work = Work(job, transcript, journal, activity, *given_to)
             result = await self._runner.run(work)
             return Came(result) if job.abort.asked else await given.settle(result)
+
+    def _limits_of(self, task: ClaimedTask) -> WorkLimits:
+        quotas = self._quotas
+        if quotas is None:
+            return self._limits
+        shared = partial(StoredBudget, self._writer, self._clock, task, quotas)
+        return replace(self._limits, shared=shared)
 
     async def _name_model(self, job: Job, model: str) -> None:
         now = self._clock.now()

@@ -44,6 +44,7 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
         "starts_on": trigger_words(row.definition).kind,
         "created_by": row.created_by,
         "enabled_by": row.enabled_by,
+        "space": row.space,
         "created_at": _at(row.created_at),
         "updated_at": _at(row.updated_at),
     }
@@ -84,6 +85,7 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
         "replay": row["replay"],
+        "space": row["space"],
         "status": row["status"],
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,

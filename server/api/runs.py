@@ -23,8 +23,8 @@ _STATUSES = get_args(RunStatus)
 
 async def listing(call: Call) -> web.Response:
     """Runs, the newest first; of one status, workflow or delivery (our id of it or the sender's; 404 where there is no
-    such delivery and no run of it), or whose ids begin with `prefix`."""
-    given = call.query("status", "workflow", "delivery", "prefix", page=True)
+    such delivery and no run of it), listed in a `space` (its id), or whose ids begin with `prefix`."""
+    given = call.query("status", "workflow", "delivery", "prefix", "space", page=True)
     page = call.page(given, 2)
     call.choice(given, "status", _STATUSES)
     rows, told = await call.services.reader.read(lambda connection: _page(connection, call.project, page, given))
@@ -46,6 +46,7 @@ def _page(
         workflow_id=given.get("workflow"),
         delivery_id=None if delivery is None else _our_id(connection, project, delivery),
         prefix=prefix_of(given),
+        space=given.get("space"),
     )
     return rows, happenings(connection, [row["delivery_id"] for row in rows if row["delivery_id"]])
 

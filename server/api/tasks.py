@@ -8,6 +8,7 @@ from aiohttp import web
 
 from loops.agent.transcript import Round, Transcript, usage_json
 from loops.errors import Conflict
+from loops.store import outputs as output_store
 from loops.store import task_queries
 from loops.store import tasks as store
 from loops.store import threads as thread_store
@@ -15,6 +16,7 @@ from loops.store.tasks import TaskRow
 from loops.tasks.result import TaskStatus
 from server.api.call import Call, answer, listed
 from server.api.items import task_item
+from server.api.outputs import output_item
 
 # A skipped task was never created.
 _STATUSES = ("queued", "running", *(one for one in get_args(TaskStatus) if one != "skipped"))
@@ -49,12 +51,14 @@ def task_items(connection: sa.Connection, rows: Sequence[TaskRow]) -> list[dict[
 
 
 async def read(call: Call) -> web.Response:
-    """One task with its `result`, which is null until it has ended."""
+    """One task with its `result`, which is null until it has ended, and its `outputs`: what it asked to have written,
+    what became of that and why, with the patch."""
     task_id = call.piece("id")
 
     def look(connection: sa.Connection) -> dict[str, Any]:
         row = store.get(connection, task_id, call.project)
-        return {**task_items(connection, [row])[0], "result": row.result}
+        outputs = [output_item(one) for one in output_store.of_task(connection, task_id)]
+        return {**task_items(connection, [row])[0], "result": row.result, "outputs": outputs}
 
     return answer(await call.services.reader.read(look))
 

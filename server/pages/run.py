@@ -12,6 +12,7 @@ from aiohttp import web
 from loops.errors import RequestError
 from loops.runs.state import OVER
 from loops.store import outbox, run_queries, task_queries
+from loops.store import outputs as output_store
 from loops.store import tasks as task_store
 from loops.store import threads as thread_store
 from loops.store import workflows as workflows_store
@@ -22,6 +23,7 @@ from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import spent_words
+from server.pages.outputs import shown_outputs
 from server.pages.tasks import TaskShown, shown_task
 from server.pages.visit import Visit
 from server.pages.words import took
@@ -165,6 +167,7 @@ def _tasks(
     rows = task_store.of_run(connection, run_id)
     spent = task_queries.spent_so_far(connection, [row.id for row in rows])
     threads = thread_store.of_tasks(connection, [row.id for row in rows])
+    outputs = {row.id: shown_outputs(output_store.of_task(connection, row.id)) for row in rows}
     shown: dict[str, list[TaskShown]] = {}
     for row in rows:
         after = seen.get(row.id, 0)
@@ -172,7 +175,7 @@ def _tasks(
         rounds = task_store.rounds(connection, row.id, after=after)
         thread = threads.get(row.id)
         one = shown_task(row, request, rounds, spent.get(row.id), now, after=after, thread=thread)
-        shown.setdefault(row.step_id, []).append(one)
+        shown.setdefault(row.step_id, []).append(replace(one, outputs=outputs.get(row.id, ())))
     return shown
 
 

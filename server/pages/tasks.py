@@ -14,6 +14,7 @@ from loops.store.threads import ThreadRow
 from server.cost_words import with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import cost_words, money
+from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
 MOST_TEXT = 100_000
@@ -33,6 +34,8 @@ _ENDINGS = {
     "invalid_output": "it gave no valid result",
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
+    "runner_error": "its runner failed",
+    "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }
@@ -133,6 +136,7 @@ class TaskShown:
     settled: int
     thread: str = ""
     acts: bool = False
+    outputs: tuple[OutputShown, ...] = ()
 
 
 def model_words(model: str) -> str:

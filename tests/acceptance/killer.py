@@ -39,7 +39,7 @@ T = TypeVar("T")
 _TRANSITIONS = {
     "claim": "claim", "settle": "settle", "finish": "finish", "wake": "wake", "keep_round": "round",
     "_store_end": "task_end", "_claim": "message_claim", "_move": "message_move",
-    "open_note": "note",
+    "open_note": "note", "keep_patch": "patch", "keep_head": "head", "move": "output",
 }  # fmt: skip
 
 

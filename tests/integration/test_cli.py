@@ -1,5 +1,7 @@
 """The command line as people and programs run it: real processes, beside a running service and without one."""
 
+import atexit
+import functools
 import hashlib
 import hmac
 import json
@@ -20,10 +22,19 @@ import pytest
 
 from loops.definition import read_documents
 from server.demo_payloads import issue_opened
+from tests.forking import Forking
 from tests.integration.serving import KEY, SECRET, listening, workflow
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60
+
+
+@functools.cache
+def forking() -> Forking:
+    """Where commands are forked from, as long as this process lives."""
+    made = Forking()
+    atexit.register(made.close)
+    return made
 
 
 class Cli:
@@ -40,16 +51,7 @@ class Cli:
         return subprocess.Popen(command, cwd=self.folder, env=self.environ, text=True, **options)
 
     def __call__(self, *arguments: str, stdin: str = "", **environ: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "server", *arguments],
-            cwd=self.folder,
-            env={**self.environ, **environ},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return forking().run(arguments, self.folder, {**self.environ, **environ}, stdin, PATIENCE)
 
     def done(self, *arguments: str, **options: Any) -> str:
         """The output of a command that succeeds."""

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -177,9 +178,9 @@ async def test_one_live_task_has_a_thread_and_the_others_are_told_so(thread: Thr
     first = await thread.listen("plain")
     second = (await thread.live.create(thread_loop(thread.channel, "plain"))).id
     await thread.slack.deliver(thread.message("fire"))
-    runs = [(await eventually(lambda one=one: thread.live.runs(one), bool))[0] for one in (first, second)]
     logs = []
-    for run in runs:
+    for flow in (first, second):
+        (run,) = await eventually(partial(thread.live.runs, flow), bool)
         await thread.live.until(run["id"], "completed")
         (step,) = [one for one in await thread.live.steps(run["id"]) if one["step_id"] == "task"]
         logs += [line["text"] for line in step["log"]]

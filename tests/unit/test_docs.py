@@ -20,6 +20,7 @@ from loops.definition.inputs import FUNCTIONS, SOURCES, Inputs, templated
 from loops.definition.inputs.email import Mail
 from loops.definition.schema import actions, triggers
 from loops.definition.schema.base import Shape
+from loops.definition.schema.brakes import Debounce, QueueOverlap, RateLimit
 from loops.definition.schema.parts import Edge, Input, Masking, OutputMapping, Variable
 from loops.errors import DefinitionError, TemplateError
 from loops.event import Event, event_json
@@ -50,7 +51,8 @@ from tests.unit.triggers.slack import deliveries as slack_deliveries
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
-from triggers.masking import Key, mask_of
+from triggers.keys import Key
+from triggers.masking import mask_of
 from triggers.schedule.event import to_event
 from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
 from triggers.slack.ignored import ignored_reason as slack_ignored
@@ -292,6 +294,9 @@ def _shown(name: str, default: object) -> str:
         ("Variables", Variable),
         ("output_variable", OutputMapping),
         ("trigger_masking", Masking),
+        ("trigger_rate_limit", RateLimit),
+        ("trigger_debounce", Debounce),
+        ("trigger_overlap", QueueOverlap),
     ],
 )
 def test_the_keys_of_each_part_are_what_its_schema_says(heading: str, shape: type[Shape]) -> None:

@@ -34,11 +34,11 @@ class Handing:
         verdict = self.verdict(connection, due, event, now)
         if verdict is None:
             return [], matches
-        passed, missed = (
+        passed, *nearly = (
             tuple(one for one in listeners if one.key != verdict.workflow)
-            for listeners in (matches.passed, matches.missed)
+            for listeners in (matches.passed, *matches.nearly)
         )
-        return [verdict], matches._replace(passed=passed, missed=missed)
+        return [verdict], matches._replace(passed=passed, nearly=tuple(nearly))
 
     def verdict(self, connection: sa.Connection, due: Due, event: Event, now: datetime) -> Verdict | None:
         """What is said of the loop whose live task has the message; None where none has it.

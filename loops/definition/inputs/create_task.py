@@ -12,6 +12,8 @@ from loops.definition.schema.base import NotStrict, Shape, refused, whole
 MOST_SKILLS = 10
 LONGEST_TITLE = 255
 PARALLEL_TASKS = (1, 100)
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+"""How hard a model thinks; what each comes to is the provider's."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _STATUS_CLASSES = ("4xx", "5xx")
 
@@ -20,7 +22,7 @@ class ModelChoice(Shape):
     """Which model works, `provider:name` or a name alone, and how hard it thinks."""
 
     model: Text
-    reasoning_effort: Text | None = None
+    reasoning_effort: Effort | None = None
 
 
 def _choice(given: object) -> object:

@@ -85,5 +85,9 @@ class Sandboxes(Protocol):
     def tier(self) -> str:
         """`bwrap`, or `none` where the operator wants no sandbox."""
 
+    def own(self, path: Path) -> None:
+        """Give a file, or a folder with all in it, to the user whom commands run as: only what is theirs can be a
+        checkout. It walks the folder, so call it on a thread. Raises OSError."""
+
     def open(self, room: Room) -> AbstractAsyncContextManager[Sandbox]:
         """A sandbox around a checkout. Raises SandboxError, with what mends it, where this machine has none."""

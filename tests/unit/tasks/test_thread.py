@@ -83,7 +83,11 @@ def test_who_speaks_is_a_person_and_of_the_workspace_or_not(name: str, spoken: b
 
 
 def test_in_a_shared_channel_whoever_is_not_known_to_be_of_the_workspace_is_of_elsewhere() -> None:
-    properties = {"is_ext_shared_channel": True, "slack_team_id": "T0ACME", "slack_event": {"truncated": True}}
+    properties: dict[str, JsonValue] = {
+        "is_ext_shared_channel": True,
+        "slack_team_id": "T0ACME",
+        "slack_event": {"truncated": True},
+    }
     assert is_external(properties)
     assert is_external({**properties, "slack_event": {"user_team": "T0OTHER", "team": "T0ACME"}})
     assert not is_external({**properties, "slack_event": {"user_team": "T0ACME"}})
