@@ -139,6 +139,12 @@ SETTINGS = (
     Setting("task_rounds", whole_number(1, 100), "40", "Rounds that a task's agent may take, 1 to 100."),
     Setting("task_seconds", whole_number(10, 86_400), "300", "Seconds that a task's agent may work, 10 to 86400."),
     Setting(
+        "thread_seconds",
+        whole_number(0, 86_400),
+        "600",
+        "Seconds that a task which answers in a Slack thread listens there after each answer, 0 to 86400.",
+    ),
+    Setting(
         "task_tokens", whole_number(1_000, 1_000_000_000), None, "Tokens that a task may use, 1000 or more.", "no limit"
     ),
     Setting(

@@ -55,6 +55,7 @@ class Settings:
     price: TokenPrice | None
     task_rounds: int
     task_seconds: int
+    thread_seconds: int
     task_tokens: int | None
     task_cost: Decimal | None
     task_comments: int

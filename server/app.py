@@ -39,6 +39,8 @@ from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
 from loops.tasks.named import lacking
 from loops.tasks.service import TaskService
+from loops.tasks.thread.live import TaskThreads
+from loops.tasks.thread.signs import ThreadSigns
 from loops.tasks.work import watch_task_cancellations
 from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
@@ -67,6 +69,7 @@ from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.schedule.claim import Occurrences
 from triggers.schedule.clock import ScheduleClock
+from triggers.slack.handing import Handing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
 from triggers.testing import WorkflowTester
@@ -166,11 +169,12 @@ class Service:
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
-        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking)
+        self._threads = TaskThreads(self._messages, self._engine, clock, settings.thread_seconds)
+        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking, self._threads)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
-        runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
+        runs = RunControl(self._writer, reader, self._engine, clock, self._stop, self._threads)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
         self.dispatcher = Dispatcher(
@@ -184,6 +188,7 @@ class Service:
             self._github.audience(
                 definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
             ),
+            handing=Handing(self._threads),
             stop=self._stop,
             observe=self.metrics.dispatched,
         )
@@ -258,7 +263,8 @@ class Service:
         outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
         stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
         repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
-        at_work = AtWork(self.services, self._wiring, self._database.writer, outlet, repositories, sandboxes)
+        database = self._database.writer
+        at_work = AtWork(self.services, self._wiring, database, outlet, repositories, sandboxes, self._threads)
         interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
@@ -282,12 +288,14 @@ class Service:
         self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
-        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting, self._threads)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
         if repositories is not None:
             self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
+        signs = ThreadSigns(self._writer, reader, clock, self.services.book, self._run_page)
+        self._spawn("threads", signs.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:

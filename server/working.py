@@ -13,6 +13,7 @@ from loops.tasks.equipment import Equipment
 from loops.tasks.limits import WorkLimits
 from loops.tasks.runners.choice import Commands
 from loops.tasks.skills import Skills
+from loops.tasks.thread.live import TaskThreads
 from loops.tasks.work import TaskWorker
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.quotas import limits_of
@@ -46,6 +47,7 @@ class AtWork:
     outlet: Outlet
     repositories: RepositoryParts | None
     sandboxes: Sandboxes | None
+    threads: TaskThreads
 
     def worker(self, writer: Writer, engine: Engine) -> TaskWorker:
         """Who works on tasks here."""
@@ -62,6 +64,7 @@ class AtWork:
             link=self.outlet.link,
             over=lambda ending: services.metrics.tasks.labels(ending).inc(),
             tools=self.wiring.tools,
+            threads=self.threads,
             equipment=self._equipment(),
             commands=self._commands(),
             quotas=limits_of(settings),

@@ -98,7 +98,7 @@ def add(
 
 def hold(connection: sa.Connection, task_id: str, owner: str) -> None:
     """Let nobody else take the task over until the transaction ends. Raises RunFenced where somebody has."""
-    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, tasks.c.owner == owner, tasks.c.status == "running")
+    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, tasks.c.owner == owner)
     if connection.execute(held.with_for_update()).first() is None:
         raise RunFenced(f"task {task_id} has been taken over by another worker")
 

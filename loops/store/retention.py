@@ -1,11 +1,11 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
-Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and outputs, and what
-messages say after `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of
-ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks and rates a day
-after their end, and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of
-runs by hand after 24 hours; what requests spent two days after their task. Nothing goes that an open run or debounce
-still needs, no message that is not at rest, and no open note.
+Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds, outputs and threads, and
+what messages say after `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages,
+commits of ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks and
+rates a day after their end, and those of masks of archived workflows; what debounce let go after `keep_days`;
+idempotency keys of runs by hand after 24 hours; what requests spent two days after their task. Nothing goes that an
+open run or debounce still needs, no message that is not at rest, and no open note.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,7 @@ from loops.store.schedule_tables import occurrences
 from loops.store.spending_tables import spendings
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
+from loops.store.thread_tables import thread_messages, threads
 
 KEY_DAYS = 90
 BATCH = 500
@@ -38,6 +39,7 @@ Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
+_SAID = (thread_messages.c.task_id, thread_messages.c.ts)
 _OUTPUT = (task_outputs.c.task_id, task_outputs.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 # With the instant at which they were seen: whoever is seen before he goes, stays.
@@ -84,6 +86,8 @@ class Old:
     rounds: Keys = field(default_factory=list)
     outputs: Keys = field(default_factory=list)
     tasks: Keys = field(default_factory=list)
+    threads: Keys = field(default_factory=list)
+    thread_messages: Keys = field(default_factory=list)
     notes: Keys = field(default_factory=list)
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
@@ -123,6 +127,8 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         rounds=batch(worked.where(tasks.c.finished_at < old)),
         outputs=batch(written.where(tasks.c.finished_at < old)),
         tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS, ~_HAS_OUTPUTS)),
+        threads=batch(sa.select(threads.c.task_id).where(threads.c.updated_at < old, threads.c.status == "closed")),
+        thread_messages=batch(sa.select(*_SAID).where(thread_messages.c.created_at < old)),
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
         persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
@@ -152,6 +158,8 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (task_rounds.delete().where(_among(_ROUND, old.rounds)), old.rounds),
         (task_outputs.delete().where(_among(_OUTPUT, old.outputs)), old.outputs),
         (tasks.delete().where(_among((tasks.c.id,), old.tasks)), old.tasks),
+        (threads.delete().where(_among((threads.c.task_id,), old.threads)), old.threads),
+        (thread_messages.delete().where(_among(_SAID, old.thread_messages)), old.thread_messages),
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),

@@ -12,6 +12,7 @@ from loops.store import (
     skill_tables,
     spending_tables,
     task_tables,
+    thread_tables,
 )
 from loops.store.tables import metadata
 
@@ -28,4 +29,5 @@ __all__ = [
     "skill_tables",
     "spending_tables",
     "task_tables",
+    "thread_tables",
 ]

@@ -25,6 +25,7 @@ from server.cli.entry import run as command
 from tests.doubles.github import GitHubDouble
 from tests.doubles.github import github as github_double
 from tests.doubles.slack import TOKEN, SlackDouble, slack
+from tests.doubles.slack_socket import until
 from tests.doubles.smtp import SmtpDouble, smtp
 from tests.integration.agent import agent_at
 from tests.integration.running import issue
@@ -170,6 +171,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         chat = await opened.enter_async_context(slack())
         mail, _ = await opened.enter_async_context(smtp(folder, security="none", password=False))
         hub = await opened.enter_async_context(github_double())
+        chat.posted["C0ALERTS"] = []
         for repository in ("acme/widgets", "acme/quiet"):
             hub.may("ada", "write", repository=repository)
         service = await opened.enter_async_context(running(settings, wiring))
@@ -198,6 +200,7 @@ class Case:
     mocked: str = ""
     said: str = ""
     output: Mapping[str, Any] | None = None
+    thread: str = ""
 
 
 def github(repository: str, action: str = "opened", access: str = "write") -> dict[str, Any]:
@@ -225,7 +228,13 @@ CASES = {
         {"severity": "high", "duplicates": 3, "is_bug": True},
     ),
     "github__nobody": Case(Project.quiet, github("acme/quiet"), github("acme/widgets"), "repository"),
-    "slack__thread": Case(Project.alert, message("C0ALERTS"), message("C0ALERTS", bot_id="B1"), "bot_id"),
+    "slack__thread": Case(
+        Project.alert,
+        message("C0ALERTS", ts="1.2"),
+        message("C0ALERTS", ts="1.2", bot_id="B1"),
+        "bot_id",
+        thread="It is *urgent*.",
+    ),
     "slack__slack": Case(
         Project.watched,
         message("C0WATCH"),
@@ -301,6 +310,7 @@ async def walked(tested: Callable[[Mapping[str, Any]], Awaitable[Any]], case: Ca
     assert call["kind"] == "task"
     assert call["first_message"].startswith("<user_custom_instructions>\n" + task["inputs"]["prompt"])
     assert "<triggering_event>" in call["first_message"]
+    assert call["answers_in"] == ({"channel": "C0ALERTS", "thread_ts": "1.2"} if case.thread else None)
     assert (await test("create_task"))["result"] == task["result"]  # the same each time
 
     if case.notify is not None:
@@ -326,9 +336,24 @@ async def fired(project: Project, flow: str, case: Case) -> Any:
     run = await api.until(f"runs/{runs['items'][0]['id']}", lambda one: one["status"] in {"completed", "failed"})
     assert (run["status"], run["reason"]) == ("completed", "Task finished"), run
     assert world.slack.texts()[posted:] == ([case.said] if case.notify == "slack" else [])
+    if case.thread:
+        await answered_in_thread(project, run, case.thread)
     texts = [mail.get_content().strip() for mail in world.mail.mails[mails:]]
     assert texts == ([case.said] if case.notify == "email" else [])
     return run
+
+
+async def answered_in_thread(project: Project, run: Any, text: str) -> None:
+    """The result stands in the thread of the message, which has eyes, and the task listens there."""
+    (task,) = run["tasks"]
+    thread = (await project.api.until(f"tasks/{task['id']}", lambda one: one["thread"]["reaction"]))["thread"]
+    assert (thread["status"], thread["turn"], thread["reaction"]) == ("listening", 1, "shown")
+    double = project.world.slack
+    place = (thread["channel"], thread["thread_ts"])
+    await until(lambda: [one for one in double.posted[place[0]] if one.get("thread_ts") == place[1]])
+    (told,) = [one for one in double.posted[place[0]] if one.get("thread_ts") == place[1]]
+    assert [block["text"]["text"] for block in told["blocks"]] == [text]
+    assert (*place, "eyes") in double.reactions
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -17,12 +17,15 @@ from typing import Any, Final
 
 from config.runner_settings import RunnerSettings
 from loops.agent.budget import Pricing
+from loops.agent.execution import cut
+from loops.agent.inbox import NOTHING_HEARD, Heard
 from loops.agent.interruption import Aborted, Expired
 from loops.agent.models.runners import Chosen
 from loops.agent.prices import Price, list_price
 from loops.agent.result import AgentResult
 from loops.agent.transcript import Usage
 from loops.errors import LoopsError
+from loops.expressions.quoting import quoted
 from loops.ports import Clock
 from loops.tasks.equipment import Job
 from loops.tasks.runners.brief import schema_of, system_of
@@ -42,6 +45,7 @@ _GRACE = 30.0
 """Seconds beyond the command's own until the whole is given up."""
 _PROCESSES = 512
 _BASE_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+_MOST_EARLIER = 16_000
 _INTERRUPTED = "its worker stopped while it was under way, and a command cannot be taken up again"
 _START = 'for one in "$HOME" $LOOPS_FOLDERS; do mkdir -p "$one" || exit 1; done; unset LOOPS_FOLDERS; exec "$0" "$@"'
 
@@ -69,31 +73,31 @@ class ExternalRunner:
 
     async def run(self, work: Work) -> AgentResult:
         """See Runner."""
-        if work.transcript.rounds:
+        if work.transcript.current:
             text = work.transcript.last_text
             return AgentResult("interrupted", _INTERRUPTED, work.transcript, text, fallback=True)
         await self.around.named(work.job, self.chosen.name)
+        heard = await work.inbox.heard() if work.transcript.turn > 1 else NOTHING_HEARD
         if self.settings.version is not None:
             await version_of(self.settings)
         async with AsyncExitStack() as stack:
             own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loops-")))
             token, socket, port = secrets.token_urlsafe(32), own / "model", secrets.choice(_PORTS)
             meter = await stack.enter_async_context(self._led(work, socket, token))
-            invocation = self.dialect.invocation(self._errand(work, port, token))
+            invocation = self.dialect.invocation(self._errand(work, port, token, heard))
             ports = {} if meter is None else {port: socket}
             room = await stack.enter_async_context(self._room(work, invocation, ports))
             sandbox = await stack.enter_async_context(self.around.sandboxes.open(room))
-            return await self._work(work, sandbox, invocation, meter)
+            return await self._work(work, sandbox, invocation, meter, heard)
 
-    def _errand(self, work: Work, port: int, token: str) -> Errand:
-        request = work.job.request
-        fields = request.get("fields") or {}
+    def _errand(self, work: Work, port: int, token: str, heard: Heard) -> Errand:
+        request, fields = work.job.request, _fields(work)
         return Errand(
             task_id=work.job.task.id,
             program=program_of(self.settings).path,
             model=self.chosen.model,
             system=system_of(fields),
-            prompt=work.transcript.opening,
+            prompt=_prompt(work, heard),
             schema=schema_of(fields),
             max_rounds=work.guards.max_rounds,
             effort=request.get("effort"),
@@ -149,7 +153,9 @@ class ExternalRunner:
             (place / Path(path).name).chmod(0o644)
         self.around.sandboxes.own(place / "checkout")
 
-    async def _work(self, work: Work, sandbox: Sandbox, invocation: Invocation, meter: Meter | None) -> AgentResult:
+    async def _work(
+        self, work: Work, sandbox: Sandbox, invocation: Invocation, meter: Meter | None, heard: Heard
+    ) -> AgentResult:
         trace = Trace(
             work.transcript,
             work.journal,
@@ -157,6 +163,7 @@ class ExternalRunner:
             self.around.clock,
             _untold if meter is None else lambda: meter.spent,
             work.guards.result_size,
+            heard,
         )
         reader = self.dialect.reader(trace)
         watch = _Watch(reader, trace, work.guards.max_rounds, meter)
@@ -174,7 +181,7 @@ class ExternalRunner:
         told = reader.told()
         await trace.end(None if told is None else told.cost)
         came = Came(told, ran, stop, trace.transcript, trace.edits)
-        return verdict(came, work.job.request.get("fields") or {})
+        return verdict(came, _fields(work))
 
     def _command(self, invocation: Invocation) -> Command:
         environment = {
@@ -191,6 +198,21 @@ class ExternalRunner:
             seconds=float(self.settings.seconds),
             idle=float(self.settings.idle_seconds),
         )
+
+
+def _fields(work: Work) -> Mapping[str, Any]:
+    """What the report has to hold: later steps read that of the first turn alone."""
+    return (work.job.request.get("fields") or {}) if work.transcript.turn == 1 else {}
+
+
+def _prompt(work: Work, heard: Heard) -> str:
+    """What it is asked for. A command remembers nothing of an earlier turn but what it is told: its own last words."""
+    transcript = work.transcript
+    if transcript.turn == 1:
+        return transcript.opening
+    before = next((one.reply.text for one in reversed(transcript.rounds) if one.reply.text.strip()), "")
+    earlier = f"<your_earlier_report>\n{quoted(cut(before, _MOST_EARLIER))}\n</your_earlier_report>"
+    return f"{transcript.opening}\n\n{earlier}\n\n{heard.text}"
 
 
 def _removed(place: Path) -> None:
@@ -227,7 +249,7 @@ class _Watch:
             if not self._over.done():
                 self._over.set_exception(error)
             return
-        if self._trace.rounds > self._most and not self._over.done():
+        if self._trace.turn_rounds > self._most and not self._over.done():
             self._over.set_result(Stop("max_rounds", f"the limit of {self._most} rounds is reached"))
 
     async def until(self, running: Coroutine[Any, Any, Ran]) -> tuple[Ran | None, Stop | None]:

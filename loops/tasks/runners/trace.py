@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from loops.agent.execution import cut
+from loops.agent.inbox import NOTHING_HEARD, Heard
 from loops.agent.journal import Journal, Observer
 from loops.agent.transcript import Call, CallResult, Reply, Round, Transcript, Usage, cleaned
 from loops.ports import Clock
@@ -62,7 +63,10 @@ class Trace:
         clock: Clock,
         spent: Callable[[], Spent],
         size: int = 16_000,
+        heard: Heard = NOTHING_HEARD,
     ) -> None:
+        """`heard` is what people said before this turn."""
+        self._heard = heard
         self.transcript = transcript
         self.edits = 0
         self._journal = journal
@@ -78,6 +82,11 @@ class Trace:
     def rounds(self) -> int:
         """How many rounds there are, with the one under way."""
         return len(self.transcript.rounds) + (self._open is not None)
+
+    @property
+    def turn_rounds(self) -> int:
+        """The same of this turn."""
+        return len(self.transcript.current) + (self._open is not None)
 
     def knows(self, call_id: str) -> bool:
         """Whether a call with this id was begun in the round under way."""
@@ -126,14 +135,15 @@ class Trace:
             last = rounds[-1]
             usage, more = last.reply.usage + rest.usage, _sum(last.cost, rest.cost)
             await self._store(replace(last, reply=replace(last.reply, usage=usage), cost=more))
-        if rounds and cost is not None and self.transcript.cost is None:
+        if rounds and cost is not None and self.transcript.turn_cost is None:
             await self._price(cost)
 
     async def _price(self, cost: Decimal) -> None:
-        """Put a known cost of the whole on the last of the rounds, whose prices are unknown."""
-        *others, last = self.transcript.rounds
+        """Put a known cost of the whole turn on the last of its rounds, whose prices are unknown."""
+        *others, last = self.transcript.current
         priced = (*(replace(one, cost=Decimal(0)) for one in others), replace(last, cost=cost))
-        self.transcript = replace(self.transcript, rounds=priced)
+        before = tuple(one for one in self.transcript.rounds if one.turn != self.transcript.turn)
+        self.transcript = replace(self.transcript, rounds=(*before, *priced))
         for one in priced:
             await self._journal.finished(one)
 
@@ -172,7 +182,10 @@ class Trace:
             if told.id in one.results
         )
         seconds = (self._clock.now() - self._began).total_seconds()
-        return Round(number, one.started_at, reply, results, seconds=seconds)
+        heard = NOTHING_HEARD if self.transcript.current else self._heard
+        turn = self.transcript.turn
+        told = {"turn": turn, "said": heard.text, "heard": heard.keys}
+        return Round(number, one.started_at, reply, results, seconds=seconds, **told)
 
     def _since(self) -> Spent:
         """What was spent since this was asked last."""
