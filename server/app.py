@@ -60,6 +60,7 @@ from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
+from triggers.forecasting import Forecasts
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
@@ -170,6 +171,9 @@ class Service:
         runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
+        audience = self._github.audience(
+            definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
+        )
         self.dispatcher = Dispatcher(
             self._writer,
             reader,
@@ -178,9 +182,7 @@ class Service:
             definitions,
             handoff,
             sources,
-            self._github.audience(
-                definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
-            ),
+            audience,
             stop=self._stop,
             observe=self.metrics.dispatched,
         )
@@ -223,6 +225,7 @@ class Service:
             replays=Replays(
                 self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
             ),
+            forecasts=Forecasts(reader, clock, sources, audience, limits, settings.model or ""),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),
