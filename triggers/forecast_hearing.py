@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.definition import CompiledWorkflow
-from loops.errors import LoopsError
 from loops.event import Event
 from loops.schedules.timetable import Timing
 from loops.store import connections, deliveries, forecasts
@@ -173,7 +172,7 @@ def events_of(sources: Mapping[str, Source], came: Came, ears: Ears, looked: Loo
     try:
         delivery = came.due.delivery(json.loads(came.headers), deliveries.expand(came.body))
         events = sources[came.due.source].parse(delivery, None, {} if row is None else row.config)
-    except (LoopsError, LookupError, ValueError):
+    except Exception:  # noqa: BLE001 - dispatch set it aside too, whatever is wrong with it
         looked.unreadable += 1
         return []
     if isinstance(events, Ignored):

@@ -99,10 +99,10 @@ def sparkline(found: Mapping[str, Any]) -> tuple[str, float]:
     would have."""
     since, until = (datetime.fromisoformat(found[name]) for name in ("since", "until"))
     hours = max(1, -(-int((until - since) / timedelta(hours=1)) // _COLUMNS))
-    columns = [0] * (-(-int((until - since) / timedelta(minutes=1)) // (60 * hours)) + 1)
+    columns = [0] * max(1, -(-int((until - since) / timedelta(minutes=1)) // (60 * hours)))
     for hour in found["hours"]:
         place = int((datetime.fromisoformat(hour["at"]) - since) / timedelta(hours=hours))
-        columns[max(0, place)] += hour["counts"].get("start", 0)
+        columns[min(max(0, place), len(columns) - 1)] += hour["counts"].get("start", 0)
     return _bars(columns), hours
 
 
