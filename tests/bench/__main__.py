@@ -1,4 +1,4 @@
-"""All measurements, one after the other, or those that are named: `python -m tests.bench [github match schedules …]`."""
+"""All measurements, one after the other, or those that are named: `python -m tests.bench [github match …]`."""
 
 import subprocess
 import sys
