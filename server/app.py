@@ -63,6 +63,7 @@ from server.wiring import Role, Wiring
 from server.working import AtWork, models_of
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
+from triggers.forecasting import Forecasts
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
@@ -177,6 +178,9 @@ class Service:
         runs = RunControl(self._writer, reader, self._engine, clock, self._stop, self._threads)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
+        audience = self._github.audience(
+            definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
+        )
         self.dispatcher = Dispatcher(
             self._writer,
             reader,
@@ -185,9 +189,7 @@ class Service:
             definitions,
             handoff,
             sources,
-            self._github.audience(
-                definitions, self._writer, lambda: self.dispatcher.wake(), settings.subject_hourly_runs
-            ),
+            audience,
             handing=Handing(self._threads),
             stop=self._stop,
             observe=self.metrics.dispatched,
@@ -232,6 +234,7 @@ class Service:
             replays=Replays(
                 self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
             ),
+            forecasts=Forecasts(reader, clock, sources, audience, limits, settings.model or ""),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),

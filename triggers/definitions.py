@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.definition import listening_filter, listening_mask
+from loops.definition import CompiledWorkflow, listening_filter, listening_mask
 from loops.definition.brakes import stored_brakes
 from loops.errors import DefinitionError
 from loops.filters import NO_PROJECT, ProjectFilters, compile_filter
@@ -175,6 +175,24 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
         # Rather too often than once too few: what really turns on it is found out event by event.
         asks_access="actor_access" in f"{config} {project}",
+    )
+
+
+def listener_of_draft(
+    compiled: CompiledWorkflow, project: ProjectFilters, project_id: str, workflow_id: str, version: int
+) -> Listener:
+    """What the workflow would listen to if it were enabled."""
+    config, masking = compiled.workflow.trigger.config, compiled.workflow.trigger_masking
+    return Listener(
+        key=workflow_id,
+        filter=compiled.filter or compile_filter({}, project=project),
+        since=0,
+        version=version,
+        project_id=project_id,
+        kind=config.type,  # type: ignore[arg-type]  # others are never held against a filter
+        allows_unverified=getattr(config, "allow_unverified", None) is True,
+        mask=mask_of(masking if config.maskable else None),
+        brakes=rules_of(compiled.workflow.brakes, maskable=config.maskable),
     )
 
 

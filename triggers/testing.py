@@ -13,17 +13,16 @@ from loops.definition import CompiledWorkflow, compile_workflow, parse_workflow
 from loops.definition.findings import nearest, shown
 from loops.errors import DeliveryError, RequestError
 from loops.event import Event, JsonValue, event_json
-from loops.filters import ProjectFilters, compile_filter
 from loops.ports import Clock, Reader
 from loops.projects import project_filters
 from loops.runs.testing import ActionTested, Sample, Setting, StepTester
 from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
-from triggers.brakes import Rules, rules_of
+from triggers.brakes import Rules
+from triggers.definitions import listener_of_draft
 from triggers.hearing import explain_heard
 from triggers.keys import Key, Unkeyed
-from triggers.masking import mask_of
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.past import PastDelivery, find_past, past_events
@@ -107,7 +106,7 @@ class WorkflowTester:
         compiled = await off_loop(lambda: compile_workflow(parse_workflow(document, project), project))
         action_id = _action(compiled, ask.action)
         at_trigger = action_id == compiled.workflow.trigger.id
-        listener = _listener(compiled, project, project_id, workflow_id, version)
+        listener = listener_of_draft(compiled, project, project_id, workflow_id, version)
         past = None if ask.delivery is None else await self._past(project_id, ask.delivery)
         if at_trigger:
             tested = await self._trigger(compiled, listener, ask, past)
@@ -201,24 +200,6 @@ def _action(compiled: CompiledWorkflow, wanted: str | None) -> str:
         hint = nearest(wanted, ids) or f"there are: {', '.join(map(shown, ids))}"
         raise RequestError(f'there is no action "{shown(wanted)}"', hint=hint, path="current_action_id")
     return wanted
-
-
-def _listener(
-    compiled: CompiledWorkflow, project: ProjectFilters, project_id: str, workflow_id: str, version: int
-) -> Listener:
-    """What the workflow would listen to if it were enabled."""
-    config, masking = compiled.workflow.trigger.config, compiled.workflow.trigger_masking
-    return Listener(
-        key=workflow_id,
-        filter=compiled.filter or compile_filter({}, project=project),
-        since=0,
-        version=version,
-        project_id=project_id,
-        kind=config.type,  # type: ignore[arg-type]  # others are never held against a filter
-        allows_unverified=getattr(config, "allow_unverified", None) is True,
-        mask=mask_of(masking if config.maskable else None),
-        brakes=rules_of(compiled.workflow.brakes, maskable=config.maskable),
-    )
 
 
 def _of_github(connection: sa.Connection, past: PastDelivery, events: list[Event]) -> _Past:

@@ -183,9 +183,16 @@ class Trace:
         )
         seconds = (self._clock.now() - self._began).total_seconds()
         heard = NOTHING_HEARD if self.transcript.current else self._heard
-        turn = self.transcript.turn
-        told = {"turn": turn, "said": heard.text, "heard": heard.keys}
-        return Round(number, one.started_at, reply, results, seconds=seconds, **told)
+        return Round(
+            number,
+            one.started_at,
+            reply,
+            results,
+            seconds=seconds,
+            turn=self.transcript.turn,
+            said=heard.text,
+            heard=heard.keys,
+        )
 
     def _since(self) -> Spent:
         """What was spent since this was asked last."""

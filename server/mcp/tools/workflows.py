@@ -123,6 +123,16 @@ TOOLS = (
         outside=True,
     ),
     Tool(
+        "workflows-forecast",
+        READS,
+        route("POST", "/workflows/{id}/forecast"),
+        "Hold a workflow, also a draft, against what was received in the last days as if it had been enabled: how many "
+        "runs it would have started, what its filters and brakes would have stopped, about what it would have cost, "
+        "and which quota it would have reached. Starts nothing.",
+        takes("id", id=WORKFLOW, days=whole("How many days; 7 without.", 1, 90)),
+        outside=True,
+    ),
+    Tool(
         "workflows-update",
         OVERWRITES,
         route("PATCH", "/workflows/{id}"),
