@@ -5,6 +5,7 @@ its text.
 """
 
 import ipaddress
+import pwd
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -126,6 +127,16 @@ def commands(text: str, _base: Path) -> Mapping[str, tuple[str, ...]]:
     return named
 
 
+def file_patterns(text: str, _base: Path) -> tuple[str, ...]:
+    """Patterns of file names, separated by commas."""
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = [one for one in patterns if "\\" in one or ".." in one.split("/") or one.strip("*/?") == ""]
+    if wrong:
+        listed = ", ".join(shown(one) for one in wrong)
+        raise SettingError(f"{listed} cannot be used as file names", "as package.json, *.lock, /deploy/*")
+    return patterns
+
+
 def web_address(text: str, _base: Path) -> str:
     """An http(s) address of scheme, host and port alone, without a closing slash."""
     return _address(text, path_allowed=False)
@@ -210,6 +221,22 @@ def secret(text: str, _base: Path) -> SecretText:
     if any(character.isspace() for character in text):
         raise SettingError("holds white space", "copy it again, without anything around it")
     return SecretText(text)
+
+
+def user(text: str, _base: Path) -> tuple[int, int]:
+    """A user of this machine who is not root, by name, number, or the numbers of user and group: uid and gid."""
+    numbers = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
+    if numbers:
+        found = int(numbers[1]), int(numbers[2] or numbers[1])
+    else:
+        try:
+            entry = pwd.getpwnam(text)
+        except (KeyError, ValueError) as error:
+            raise SettingError(f"{shown(text)} is no user of this machine", "a name, or numbers as 990:990") from error
+        found = entry.pw_uid, entry.pw_gid
+    if 0 in found:
+        raise SettingError(f"{shown(text)} is root, or in its group", "name a user that has no rights")
+    return found
 
 
 def money(text: str, _base: Path) -> Decimal:

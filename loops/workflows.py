@@ -33,6 +33,7 @@ from loops.ports import Clock, Reader, Writer
 from loops.projects import project_filters
 from loops.runs.control import Stopped
 from loops.schedules.file import Entry, read_entries, split
+from loops.schedules.timetable import timetable
 from loops.scheduling import Schedules
 from loops.spaces import space_of
 from loops.store import run_queries
@@ -348,7 +349,10 @@ class Workflows:
         if given is None:
             return workflow, None
         of_loop = workflow.origin_product == "loops"
-        return workflow, await off_loop(lambda: read_entries(given, of_loop=of_loop))
+        entries = await off_loop(lambda: read_entries(given, of_loop=of_loop))
+        now = self._clock.now()
+        await off_loop(lambda: [timetable(entry.timing).next_after(now) for entry in entries])
+        return workflow, entries
 
     async def parse(self, project_id: str, document: JsonValue) -> Workflow:
         """What a document would be in this project. Stores nothing."""

@@ -24,6 +24,18 @@ listed in the first message are guidance below the instructions.
 Only its final_message is delivered, so it has to be understood by itself.
 - A tool that fails returns an error with a hint. Mend the call or go another way; do not repeat it unchanged."""
 
+REPOSITORY_TEXT = """\
+- The repository {repository} is checked out where your commands run, at the newest commit of its default branch. \
+You have no token and no network: change the files, and check what you changed. You need not commit. Once you finish, \
+all that is changed becomes a draft pull request; call propose_pull_request to give it a title and a body. Leave alone \
+the files of continuous integration, of git's settings, and with instructions for agents: a change to them is refused \
+as a whole."""
+
+
+def system_text(repository: str) -> str:
+    """What the agent of a task is told first; `repository` is the one that it works on, if it does on any."""
+    return f"{SYSTEM_TEXT}\n{REPOSITORY_TEXT.format(repository=repository)}" if repository else SYSTEM_TEXT
+
 
 def opening_message(
     prompt: str,

@@ -19,8 +19,10 @@ from loops.store.ids import new_id
 from loops.store.tasks import NewTask, TaskRow
 from loops.tasks.allowance import Allowance, Limits, overridden, refused_for_the_day
 from loops.tasks.ending import cancelled_end
-from loops.tasks.prompt import SYSTEM_TEXT, opening_message
+from loops.tasks.prompt import opening_message, system_text
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
+from loops.tasks.thread.context import slack_context
+from loops.tasks.thread.live import Asking, TaskThreads
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -37,7 +39,7 @@ class TaskRequest:
 
     `repository` (owner/name) is what it works on, `connectors` are ids of connections and `skills` names, `scopes` says
     whether it may write through connectors, `space` is where its runs are listed, and `in_thread` lets it answer in the
-    Slack thread that started it.
+    Slack thread that started it, `allows_external` also in a channel that is shared with another organisation.
     """
 
     project_id: str
@@ -58,6 +60,7 @@ class TaskRequest:
     skills: Sequence[str] = ()
     space: str = ""
     in_thread: bool = True
+    allows_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +93,27 @@ def _nothing_lacks(
 
 class TaskService:
     """Creates tasks and stops them. `limits` are those of the installation, in whose place a project may have others; a
-    step lowers the parallel one."""
+    step lowers the parallel one. `threads` gives tasks the Slack threads that they answer in."""
 
     def __init__(
-        self, clock: Clock, engine: Engine, limits: QuotaLimits | Limits, lacking: Lacking = _nothing_lacks
+        self,
+        clock: Clock,
+        engine: Engine,
+        limits: QuotaLimits | Limits,
+        lacking: Lacking = _nothing_lacks,
+        threads: TaskThreads | None = None,
     ) -> None:
         self._clock = clock
         self._engine = engine
         self._limits = limits if isinstance(limits, Limits) else Limits(limits)
         self._lacking = lacking
+        self._threads = threads
 
-    def create(self, connection: "Connection", request: TaskRequest) -> Created:
+    def create(
+        self, connection: "Connection", request: TaskRequest, log: Callable[[str], None] = lambda _text: None
+    ) -> Created:
         """The task with the request's key: a new one, or the one that was created before, whatever the quotas say.
+        `log` is told why a new one does not answer in the thread that it should answer in.
 
         The run is held from here on, so that a task which ends meanwhile finds it waiting. What was asked before the
         project was held is asked again under it.
@@ -117,7 +129,11 @@ class TaskService:
         limits = overridden(self._limits, projects.quotas(connection, request.project_id))
         usage = self.usage(connection, request, limits)
         decision = decide(self._clock.now(), usage, replace(limits.tasks, parallel=request.parallel))
-        return self._insert(connection, request) if isinstance(decision, Allowed) else decision
+        if not isinstance(decision, Allowed):
+            return decision
+        task = self._insert(connection, request)
+        self._bind(connection, request, task.id, log)
+        return task
 
     def _refusal(self, connection: "Connection", request: TaskRequest) -> Created | None:
         """The answer to who asked before, or why nothing can be created whatever the quotas say."""
@@ -173,6 +189,14 @@ class TaskService:
         self._engine.enqueue_task(connection, task.id, 0)
         return store.get(connection, task.id)
 
+    def _bind(self, connection: "Connection", request: TaskRequest, task_id: str, log: Callable[[str], None]) -> None:
+        context = slack_context(request.event) if request.in_thread else None
+        if context is None or self._threads is None:
+            return
+        here = (task_id, request.project_id, request.workflow_id, request.run_id, context)
+        fault = self._threads.bind(connection, Asking(*here, request.allows_external))
+        log(f"the task does not answer in the thread: {fault}" if fault else "the task answers in the thread")
+
     def find(self, connection: "Connection", task_id: str) -> TaskRow:
         """The task, its run held. Raises NotFound."""
         run_requests.hold(connection, store.get(connection, task_id).run_id)
@@ -181,7 +205,12 @@ class TaskService:
     def stop(self, connection: "Connection", task_id: str) -> bool:
         """Stop a task whose run is cancelled: True when it is over now, False when somebody works on it, who sees that
         the run's cancellation was asked for, stops, and wakes the run."""
-        return store.end_queued(connection, task_id, cancelled_end(task_id), self._clock.now())
+        end = cancelled_end(task_id)
+        if not store.end_queued(connection, task_id, end, self._clock.now()):
+            return False
+        if self._threads is not None:
+            self._threads.task_over(connection, task_id, end)
+        return True
 
     def cancel(self, connection: "Connection", task_id: str) -> None:
         """Ask that a task ends as cancelled."""
@@ -203,9 +232,10 @@ def _request_json(
     request: TaskRequest, notes: Sequence[tuple[str, str]], skills: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
     return {
-        "system": SYSTEM_TEXT,
+        "system": system_text(request.repository),
         "opening": opening_message(request.prompt, request.event, notes, skills),
         "prompt": request.prompt,
+        "title": request.title,
         "effort": request.effort,
         "fields": dict(request.fields),
         "subject": subject_of(request.event),

@@ -83,11 +83,12 @@ async def export(call: Call) -> web.Response:
 
 
 async def cancel(call: Call) -> web.Response:
-    """Cancel. Its status is `cancelled` once nothing acts any more; 202 while something still does."""
+    """Cancel. Its status is `cancelled` once nothing acts any more; 202 and `acts` while something still does. A run
+    that is over keeps its status: what a task of it still does in its Slack thread is cancelled."""
     run_id = call.piece("id")
     await call.document()
-    status = await call.services.runs.cancel(call.project, run_id)
-    return answer(await _item(call, run_id), 202 if status == "running" else 200)
+    acts = await call.services.runs.cancel(call.project, run_id) == "running"
+    return answer({**await _item(call, run_id), "acts": acts}, 202 if acts else 200)
 
 
 async def resume(call: Call) -> web.Response:

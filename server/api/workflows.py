@@ -68,7 +68,8 @@ async def replace(call: Call) -> web.Response:
 
 async def patch(call: Call) -> web.Response:
     """Set keys of the definition that are no part of its graph: name, description, exit_condition, conversion,
-    trigger_masking, variables. The others stay. With base_version or base_updated_at as for PUT."""
+    trigger_masking, trigger_rate_limit, trigger_debounce, trigger_overlap, variables. The others stay. With
+    base_version or base_updated_at as for PUT."""
     base = _base(call.query("base_version", "base_updated_at"))
     workflow, changes = call.piece("id"), await call.free_document()
     saved = await call.services.workflows.patch(call.project, workflow, changes, call.principal.token_id, base=base)

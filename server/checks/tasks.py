@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from loops.agent.models.choice import SCRIPTED, Models
+from loops.agent.models.choice import Models
 from loops.agent.prices import priced
 from loops.definition import Workflow
 from loops.definition.findings import join
@@ -42,15 +42,15 @@ class TaskLook:
 
     def _model(self, path: str, config: FunctionConfig, spending: Allowances) -> tuple[list[Fault], list[Fault]]:
         place, chosen = join(path, "model"), _choice(config)
-        if self._models.default is None:  # a task says so, and this process may not be the one that works on it
-            return [], []
         try:
-            name = self._models.name_of(chosen)
+            # Without a model a task says so, and this process may not be the one that works on it.
+            if self._models.default is None and self._models.runner_of(chosen) is None:
+                return [], []
+            name, has_price = self._models.name_of(chosen), self._models.knows_price(chosen)
         except ConfigError as error:
             return [Fault(place, one.message, one.hint) for one in error.faults], []
         provider, _, model = name.partition(":")
-        is_held = self._models.price is not None or not spending.limits_cost or spending.limits_tokens
-        if not is_held and (provider == SCRIPTED or not priced(provider, model)):
+        if spending.limits_cost and not spending.limits_tokens and not has_price:
             return [Fault(place, f"no price is known for {name}, and there is a limit in money", _PRICE_HINT)], []
         return [], list(self._unknown(place, chosen, provider, model))
 

@@ -5,6 +5,7 @@ import argparse
 from server.cli import (
     access,
     deliveries,
+    forecast,
     mcp,
     messages,
     runs,
@@ -31,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         workflows,
         schedules,
         testing,
+        forecast,
         starts,
         runs,
         deliveries,

@@ -110,7 +110,7 @@ def book_of(database: Database) -> ConnectionBook:
 
 def job(*connectors: int, project: str = "default", given: Mapping[str, Any] | None = None) -> Job:
     request = {"connectors": [str(one) for one in connectors], "scopes": "read_only"}
-    task = ClaimedTask("task", project, "flow", "run", "task", "", request, (), None, False, given or {})
+    task = ClaimedTask("task", project, "flow", "run", "task", "", request, (), None, False, given=given or {})
     return Job(task, "a worker", Abort())
 
 

@@ -6,7 +6,7 @@ from alembic import op
 from loops.store.columns import Instant, Json
 
 revision = "0013"
-down_revision = "0009"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 
