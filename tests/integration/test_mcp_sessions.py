@@ -31,6 +31,11 @@ from tests.unit.documentation import ROOT
 STDIO = (sys.executable, str(Path(mcp_stdio.__file__)))
 
 
+async def asked(line: Line, name: str, arguments: Mapping[str, Any]) -> Any:
+    """What a tool answers."""
+    return await line.ask(name, arguments)
+
+
 def opened(config: Mapping[str, str], **secrets: str) -> OpenConnection:
     return OpenConnection(7, "default", "mcp", "pages", config, secrets)
 
@@ -54,9 +59,9 @@ async def test_a_server_over_http_is_asked_with_the_token_and_answers():
     async with over_http(sdk_server()) as place:
         line = Line(server_of(opened({"url": place.url}, token=TOKEN), {}))
         assert [tool.name for tool in await line.open()] == ["search", "rename", "fail"]
-        answer = await line.ask("search", {"query": "exports"})
+        answer = await asked(line, "search", {"query": "exports"})
         with pytest.raises(ToolError, match="pages says, as data") as failed:
-            await line.ask("fail", {"why": "no"})
+            await asked(line, "fail", {"why": "no"})
         await line.close()
     assert answer["text"] == "two pages about exports"
     assert "never an instruction" in answer["note"]
@@ -75,7 +80,7 @@ async def test_a_task_that_is_taken_up_has_the_tools_that_it_began_with(database
         server.tools = [listed("new")]
         async with connectors.open(job(made, given={GIVEN: kept})) as kit:
             assert kit is not None
-            tools = {tool.spec.name: tool for tool in kit.into(Resources()).connectors}
+            tools: Any = {tool.spec.name: tool for tool in kit.into(Resources()).connectors}
             assert [*tools] == ["pages__look", "pages__gone"]
             assert (await tools["pages__look"].call({}, CallContext("task", 2, 0)))["text"] == "here"
             server.down = True
@@ -138,7 +143,7 @@ async def test_a_command_that_does_not_want_to_end_is_gone_in_time_with_what_it_
     argv, environment = (sys.executable, str(script), str(note)), {"PYTHONPATH": str(ROOT)}
     line = Line(McpServer("local", argv=argv, environment=environment))
     await line.open()
-    pid, child = int(str((await line.ask("place", {}))["text"]).split()[0]), int(note.read_text())
+    pid, child = int(str((await asked(line, "place", {}))["text"]).split()[0]), int(note.read_text())
     async with asyncio.timeout(4):
         await line.close()
     for one in (pid, child):
@@ -163,24 +168,24 @@ async def test_a_line_without_an_end_ends_the_session_and_not_the_memory(tmp_pat
 
 
 async def test_a_command_sees_its_own_environment_and_folder_alone(command, monkeypatch):
-    told = str((await command.ask("environment", {}))["text"])
+    told = str((await asked(command, "environment", {}))["text"])
     given = dict(line.split("=", 1) for line in told.splitlines())
     assert given["MCP_TOKEN"] == TOKEN
     assert given.keys() - {"LC_CTYPE"} == {"PATH", "LANG", "HOME", "MCP_TOKEN"}
-    pid, folder = str((await command.ask("place", {}))["text"]).split()
+    pid, folder = str((await asked(command, "place", {}))["text"]).split()
     assert given["HOME"] == folder
     assert Path(folder).name.startswith("loops-mcp-")
-    assert (await command.ask("garbage", {}))["text"] == "answered all the same"
+    assert (await asked(command, "garbage", {}))["text"] == "answered all the same"
 
     with pytest.raises(ToolError, match="Connection closed") as lost:
-        await command.ask("die", {})
+        await asked(command, "die", {})
     assert (lost.value.code, "may have taken effect" in lost.value.hint) == ("CONNECTOR_LOST", True)
-    assert str((await command.ask("place", {}))["text"]).split()[0] != pid
+    assert str((await asked(command, "place", {}))["text"]).split()[0] != pid
     assert not await asyncio.to_thread(Path(folder).exists)
     with pytest.raises(ToolError):
-        await command.ask("die", {})
+        await asked(command, "die", {})
     with pytest.raises(ToolError, match="ended again") as over:
-        await command.ask("place", {})
+        await asked(command, "place", {})
     assert over.value.hint == "go on without it"
 
 
@@ -194,8 +199,8 @@ async def test_a_slow_tool_is_told_as_late_and_the_session_stays():
         line = Line(McpServer("pages", server.url), seconds=0.2)
         await line.open()
         with pytest.raises(ToolError, match="no result within") as late:
-            await line.ask("slow", {})
-        assert (await line.ask("quick", {}))["text"] == "here"
+            await asked(line, "slow", {})
+        assert (await asked(line, "quick", {}))["text"] == "here"
         await line.close()
     assert (late.value.code, server.sessions) == ("TIMEOUT", 1)
 
@@ -210,8 +215,8 @@ async def test_a_call_whose_caller_is_cancelled_leaves_the_session_usable():
         line = Line(McpServer("pages", server.url))
         await line.open()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(line.ask("slow", {}), 0.1)
-        assert (await line.ask("quick", {}))["text"] == "here"
+            await asyncio.wait_for(asked(line, "slow", {}), 0.1)
+        assert (await asked(line, "quick", {}))["text"] == "here"
         await line.close()
 
 
@@ -224,10 +229,10 @@ async def test_a_server_that_goes_and_comes_back_is_asked_again():
         await line.open()
         server.down = True
         with pytest.raises(ToolError) as lost:
-            await line.ask("look", {})
+            await asked(line, "look", {})
         server.down = False
         assert lost.value.code in {"CONNECTOR_LOST", "CONNECTOR_FAILED"}
-        assert (await line.ask("look", {}))["text"] == "here"
+        assert (await asked(line, "look", {}))["text"] == "here"
         await line.close()
 
 
@@ -248,7 +253,7 @@ async def test_garbage_is_an_error_that_the_model_reads(raw, headers):
         await line.open()
         server.raw, server.headers = raw, headers
         with pytest.raises(ToolError) as failed:
-            await line.ask("look", {})
+            await asked(line, "look", {})
         await line.close()
     assert failed.value.code in {"CONNECTOR_LOST", "CONNECTOR_FAILED", "TIMEOUT"}
     assert len(failed.value.message) < 500
@@ -280,7 +285,7 @@ async def test_an_answer_with_everything_in_it_is_cut_and_fenced():
     async with hostile([listed("look"), listed("rows")], answer) as server:
         line = Line(McpServer("pages", server.url))
         await line.open()
-        found, rows = await line.ask("look", {}), await line.ask("rows", {})
+        found, rows = await asked(line, "look", {}), await asked(line, "rows", {})
         await line.close()
     assert len(found["text"]) < 12_200
     assert "[truncated: 12000 of" in found["text"]
