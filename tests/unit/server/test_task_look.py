@@ -1,10 +1,12 @@
 """What a task's step names, held against what is configured."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from config.runner_settings import RunnerSettings
 from loops.agent.models.choice import Models
 from loops.agent.prices import Price
 from loops.tasks.allowance import Allowance, Allowances, Limits
@@ -55,3 +57,17 @@ async def test_a_model_that_its_provider_is_not_known_to_have_is_a_warning(monke
     assert "not known to have a model 'gpt-5-turbo-nothing'" in warned.message
     at_home = Models("openai:gpt-5", base_url="http://127.0.0.1:1/v1")
     assert await look(at_home, Allowances(), monkeypatch, model="mine") == ((), ())
+
+
+async def test_a_command_is_given_no_connectors_and_no_skills_of_the_project(monkeypatch):
+    models = Models("openai:gpt-5", runners={"claude-code": RunnerSettings("claude-code", Path("/usr/bin/claude"))})
+    given = {"repository": "acme/widgets", "connectors": ["7"], "skills": ["triage"]}
+    faults, _ = await look(models, Allowances(), monkeypatch, model="claude-code:sonnet", **given)
+    assert [one.path for one in faults] == [PLACE.replace("model", "connectors")]
+    assert "claude-code:sonnet is a command, which has no connectors" in faults[0].message
+    faults, warnings = await look(
+        models, Allowances(), monkeypatch, model="claude-code:sonnet", **{**given, "connectors": []}
+    )
+    assert faults == ()
+    assert [one.path for one in warnings] == [PLACE.replace("model", "skills")]
+    assert await look(models, Allowances(), monkeypatch, **given) == ((), ())
