@@ -41,6 +41,10 @@ def test_folders_are_stored_as_skills_listed_shown_and_deleted(cli: Cli, tmp_pat
     assert "has no SKILL.md" in cli.failed("skills", "apply", str(tmp_path))
 
 
+def test_runs_are_narrowed_to_a_space(cli: Cli) -> None:
+    assert cli.json("runs", "--space", "nowhere")["items"] == []
+
+
 def test_a_connector_is_stored_and_its_check_names_the_command_that_is_missing(cli: Cli) -> None:
     made = cli.json("integrations", "create", "mcp", "--name", "files", "--set", "command=files")
     assert made["hook_url"] is None
