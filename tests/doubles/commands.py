@@ -6,6 +6,7 @@ from typing import Any
 
 from config.runner_settings import RunnerSettings
 from loops.agent.guards import Limits
+from loops.agent.inbox import NOTHING_HEARD, Heard
 from loops.agent.interruption import Abort
 from loops.agent.journal import MemoryJournal, Unobserved
 from loops.agent.models.runners import Chosen
@@ -27,6 +28,17 @@ from server.runners import room_of
 PROMPT = "Fix the typo in hello.py."
 OBJECTS = "/repository/objects"
 HELLO = 'print("helo")\n'
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What people said."""
+
+    said: Heard
+
+    async def heard(self) -> Heard:
+        """See Inbox."""
+        return self.said
 
 
 @dataclass
@@ -55,18 +67,25 @@ class Commanded:
         return (self.checkout / "hello.py").read_text()
 
     def work(
-        self, resources: Resources, kept: tuple[Round, ...] = (), limits: WorkLimits | None = None, **request: Any
+        self,
+        resources: Resources,
+        kept: tuple[Round, ...] = (),
+        limits: WorkLimits | None = None,
+        turn: int = 1,
+        heard: Heard = NOTHING_HEARD,
+        **request: Any,
     ) -> Work:
         """A task as it is handed over."""
         asked = {"prompt": PROMPT, "fields": {}, **request}
-        claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False)
+        claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False, turn=turn)
         return Work(
             Job(claimed, "here", self.abort),
-            Transcript("", opening_message(PROMPT), kept),
+            Transcript("", opening_message(PROMPT), kept, turn),
             self.journal,
             Unobserved(),
             resources,
             limits or WorkLimits(Limits(max_rounds=8)),
+            inbox=Spoken(heard),
         )
 
     async def run(self, settings: RunnerSettings, model: str = "", *, code: bool = True, **given: Any) -> AgentResult:

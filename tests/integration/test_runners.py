@@ -5,6 +5,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
+from loops.agent.inbox import Heard
+from loops.agent.transcript import Reply, Round
 from loops.errors import ConfigError, DefinitionError
 from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
@@ -179,6 +182,7 @@ async def test_what_the_proxy_gives_up_ends_the_command_at_once(answer, ending, 
         result = await commanded.run(_at(runner, model.base_url), MODEL, limits=limits)
     assert result.ending == ending
     assert words in result.reason
+    assert result.usage.total == (9_020 if ending == "budget" else 0)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +233,18 @@ async def test_a_worker_that_is_stopped_takes_the_command_with_it_and_the_task_e
     assert [call.name for call in kept[0].reply.calls] == ["build"]
     result = await commanded.run(script(folder, "echo Done."), kept=kept)
     assert (result.ending, result.transcript.rounds) == ("interrupted", kept)
+
+
+async def test_a_later_turn_is_told_what_was_said_before_and_what_people_say_now(folder, commanded):
+    said = Round(1, datetime(2026, 7, 6, tzinfo=UTC), Reply("I fixed the typo."))
+    spoke = Heard("Ada says: also in the title?", ("m1",))
+    result = await commanded.run(script(folder, "cat"), kept=(said,), turn=2, heard=spoke, fields={"urgent": "boolean"})
+    assert result.ending == "done"
+    for words in ("Fix the typo in hello.py.", "I fixed the typo.", "Ada says: also in the title?"):
+        assert words in result.message
+    first, second = result.transcript.rounds
+    assert first == said
+    assert (second.number, second.turn, second.said, second.heard) == (2, 2, spoke.text, spoke.keys)
 
 
 async def test_a_version_that_is_not_the_wanted_one_is_not_started(folder, commanded):
@@ -284,6 +300,20 @@ async def test_a_task_of_a_whole_service_is_worked_on_by_a_command(folder, sandb
     assert message.message["text"] == "The limit is raised."
     assert rounds[0]["results"][0]["text"] == "edited"
     assert list((folder / "work" / "runners").iterdir()) == []
+
+
+async def test_a_run_that_is_cancelled_is_so_once_its_command_is_gone_and_tells_nobody(folder, sandboxes):
+    runner = script(folder, f"{saying(EDITS[0])}\nsetsid nohup sleep 98765 &\nsleep 98765")
+    async with served(folder, runner, sandboxes) as service:
+        flow = await service.create(telling("stopped"))
+        run_id = await service.started(flow.id, issue("acme/stopped", 7))
+        await eventually(_sleepers, lambda found: len(found) == 2)
+        await service.services.runs.cancel("default", run_id)
+        await service.until(run_id, "cancelled")
+        task = await task_of(service, run_id)
+        assert sleepers() == []
+        assert await outbox_of(service, run_id) == []
+    assert (task.status, task.ending) == ("cancelled", "cancelled")
 
 
 async def test_what_a_command_changes_in_a_repository_is_proposed_and_a_change_that_is_none_is_seen_through(

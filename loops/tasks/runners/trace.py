@@ -128,9 +128,11 @@ class Trace:
     async def end(self, cost: Decimal | None = None) -> None:
         """Nothing more comes: keep the round that is under way, and all that was spent after it. `cost` is what the
         command says that it cost: it counts where nobody else knows."""
+        if self._open is None and not self.transcript.current and self._spent().usage.total:
+            self._open = _Open(self._clock.now(), "")  # what was used counts, also where nothing came of it
         if self._open is not None:
             await self._close(self._open)
-        rest, rounds = self._since(), self.transcript.rounds
+        rest, rounds = self._since(), self.transcript.current
         if rounds and rest.requests:
             last = rounds[-1]
             usage, more = last.reply.usage + rest.usage, _sum(last.cost, rest.cost)

@@ -77,10 +77,11 @@ async def test_what_the_sandbox_stopped_has_not_succeeded_whatever_it_says(stopp
     assert result.message == "Fixed the typo."
 
 
-async def test_an_error_in_the_shape_of_an_answer_is_no_round():
+async def test_an_error_in_the_shape_of_an_answer_is_none_and_what_was_used_meanwhile_counts():
     result = await read("api_error", code=1)
-    assert result.rounds == 0
-    assert result.message == ""
+    (one,) = result.transcript.rounds
+    assert (one.reply.text, result.message) == ("", "")
+    assert result.usage.total > 0
 
 
 async def test_a_structured_report_gives_fields_of_their_types():
