@@ -44,7 +44,14 @@ async def commanded(folder: Path) -> Commanded:
 
 
 def runner(name: str, base_url: str, **changes: object) -> RunnerSettings:
-    given = {"api_key": SecretText(KEY), "base_url": base_url, "seconds": 60, "idle_seconds": 30, **changes}
+    given = {
+        "api_key": SecretText(KEY),
+        "base_url": base_url,
+        "seconds": 60,
+        "idle_seconds": 30,
+        "hosts": ("pypi.test:443",),
+        **changes,
+    }
     return RunnerSettings(name, agent(NAMES[name]), **given)  # type: ignore[arg-type]
 
 

@@ -122,6 +122,21 @@ async def test_an_edit_that_left_no_trace_in_the_checkout_is_no_success():
     assert unmasked(report, changed=False) is report
 
 
+@pytest.mark.parametrize(
+    ("path", "count"), [("/workspace/a.py", 1), ("a.py", 1), ("/tmp/a.py", 0), ("/workspacex/a", 0)]
+)
+async def test_only_edits_of_the_checkout_count_as_such(path, count):
+    edit = {"type": "tool_use", "id": "t", "name": "Write", "input": {"content": "x", "file_path": path}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "written"}
+    lines = [
+        {"type": "assistant", "message": {"id": "m", "content": [edit]}},
+        {"type": "user", "message": {"content": [result]}},
+        {"type": "result", "subtype": "success", "is_error": False, "result": "Done."},
+    ]
+    output = "\n".join(map(json.dumps, lines)).encode()
+    assert (await Reading(DIALECT).of(output)).edits == count
+
+
 def errand(**changes):
     given = {
         "task_id": "t1", "program": "/opt/runner/claude", "model": "sonnet", "system": "Be good.", "prompt": "--help",
