@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -33,6 +34,8 @@ from tests.integration.running import Running, eventually, issue, running, workf
 from tests.integration.tasking import rounds_of, task_action, task_of
 
 KEY = "sk-of-the-provider"
+NAP = f"sleep 9{os.getpid():08d}"
+"""What scripts of these tests write as NAP: other processes that run tests have another one."""
 MODEL = "claude-sonnet-4-6"
 ASKS = """\
 import json, os, urllib.request
@@ -81,13 +84,13 @@ def _program(folder: Path, text: str, **settings) -> RunnerSettings:
     place = folder / "program"
     place.mkdir(exist_ok=True)
     program = place / "run"
-    program.write_text(text)
+    program.write_text(text.replace("NAP", NAP))
     program.chmod(0o755)
     return RunnerSettings("mine", program, **settings)
 
 
 def sleepers() -> list[str]:
-    """Processes of this machine that sleep for as long as those of these tests."""
+    """Processes of this machine that sleep for as long as those of this test."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -95,7 +98,7 @@ def sleepers() -> list[str]:
                 found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
             except OSError:
                 continue
-    return [one for one in found if one.startswith("sleep 98765")]
+    return [one for one in found if one == NAP]
 
 
 async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder, commanded):
@@ -189,10 +192,10 @@ async def test_what_the_proxy_gives_up_ends_the_command_at_once(answer, ending, 
     ("text", "settings", "ending", "words"),
     [
         ("echo Done.; echo broken >&2; exit 3", {}, "runner_error", "exit code 3: broken"),
-        ("echo Done.; sleep 98765", {"idle_seconds": 1}, "timeout", "no sign of life"),
+        ("echo Done.; NAP", {"idle_seconds": 1}, "timeout", "no sign of life"),
         ("while echo .; do sleep 0.2; done", {"seconds": 2}, "timeout", "seconds"),
         ("exit 0", {}, "runner_error", "as if all were well"),
-        ('x=\'{"type":"call","id":"1","name":"n"}\'; for i in 1 2 3 4 5 6 7 8 9; do echo $x; done; sleep 98765', {},
+        ('x=\'{"type":"call","id":"1","name":"n"}\'; for i in 1 2 3 4 5 6 7 8 9; do echo $x; done; NAP', {},
          "max_rounds", "limit of 8 rounds"),
     ],
     ids=["code", "idle", "time", "nothing", "rounds"],
@@ -206,7 +209,7 @@ async def test_a_command_that_does_not_end_well_is_no_success_and_leaves_nothing
 
 
 async def test_a_cancel_ends_every_process_within_five_seconds_and_only_then_it_is_cancelled(folder, commanded):
-    text = "trap '' TERM; setsid nohup sleep 98765 & (sleep 98765 & ) ; echo begun; sleep 98765; echo Done."
+    text = "trap '' TERM; setsid nohup NAP & (NAP & ) ; echo begun; NAP; echo Done."
     running = asyncio.ensure_future(commanded.run(script(folder, text)))
     await eventually(_sleepers, lambda found: len(found) == 3)
     asked = asyncio.get_running_loop().time()
@@ -222,7 +225,7 @@ async def _sleepers() -> list[str]:
 
 async def test_a_worker_that_is_stopped_takes_the_command_with_it_and_the_task_ends_as_interrupted(folder, commanded):
     called = json.dumps({"type": "call", "id": "1", "name": "build"})
-    runner = script(folder, f"echo '{called}'; sleep 98765")
+    runner = script(folder, f"echo '{called}'; NAP")
     running = asyncio.ensure_future(commanded.run(runner))
     await eventually(_sleepers, len)
     running.cancel()
@@ -303,7 +306,7 @@ async def test_a_task_of_a_whole_service_is_worked_on_by_a_command(folder, sandb
 
 
 async def test_a_run_that_is_cancelled_is_so_once_its_command_is_gone_and_tells_nobody(folder, sandboxes):
-    runner = script(folder, f"{saying(EDITS[0])}\nsetsid nohup sleep 98765 &\nsleep 98765")
+    runner = script(folder, f"{saying(EDITS[0])}\nsetsid nohup NAP &\nNAP")
     async with served(folder, runner, sandboxes) as service:
         flow = await service.create(telling("stopped"))
         run_id = await service.started(flow.id, issue("acme/stopped", 7))
