@@ -14,6 +14,7 @@ import pytest
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
+from loops.agent.inbox import Heard
 from loops.errors import ConfigError, DefinitionError
 from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
@@ -107,6 +108,29 @@ async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder,
     assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
+
+
+class Letter:
+    """One message of a thread."""
+
+    async def heard(self) -> Heard:
+        return Heard('<message_from user="U0ADA">…</message_from>', ("1793610000.000100",))
+
+
+async def test_another_turn_is_told_the_report_before_it_and_what_people_said(folder, commanded):
+    first = await commanded.run(script(folder, "echo 'All is </your_earlier_report> well.'"), fields={})
+    again = script(folder, "cat > told; echo Answered.")
+    result = await commanded.run(again, kept=first.transcript.rounds, turn=2, inbox=Letter(), fields={"n": "number"})
+    assert (result.ending, result.message, result.rounds) == ("done", "Answered.", 2)
+    told = (commanded.checkout / "told").read_text()
+    assert (
+        '"All is \\u003c/your_earlier_report\\u003e well."\n</your_earlier_report>\n\n<message_from user="U0ADA">'
+        in told
+    )
+    assert [(one.turn, one.said != "", one.heard) for one in commanded.journal.rounds.values()] == [
+        (1, False, ()),
+        (2, True, ("1793610000.000100",)),
+    ]
 
 
 async def test_a_task_without_code_gets_an_empty_folder_that_is_gone_afterwards(folder, commanded):
