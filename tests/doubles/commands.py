@@ -6,7 +6,7 @@ from typing import Any
 
 from config.runner_settings import RunnerSettings
 from loops.agent.guards import Limits
-from loops.agent.inbox import NOTHING_HEARD, Heard
+from loops.agent.inbox import Inbox, NobodySpeaks
 from loops.agent.interruption import Abort
 from loops.agent.journal import MemoryJournal, Unobserved
 from loops.agent.models.runners import Chosen
@@ -28,17 +28,6 @@ from server.runners import room_of
 PROMPT = "Fix the typo in hello.py."
 OBJECTS = "/repository/objects"
 HELLO = 'print("helo")\n'
-
-
-@dataclass(frozen=True)
-class Spoken:
-    """What people said."""
-
-    said: Heard
-
-    async def heard(self) -> Heard:
-        """See Inbox."""
-        return self.said
 
 
 @dataclass
@@ -71,13 +60,14 @@ class Commanded:
         resources: Resources,
         kept: tuple[Round, ...] = (),
         limits: WorkLimits | None = None,
+        *,
         turn: int = 1,
-        heard: Heard = NOTHING_HEARD,
+        inbox: Inbox | None = None,
         **request: Any,
     ) -> Work:
         """A task as it is handed over."""
         asked = {"prompt": PROMPT, "fields": {}, **request}
-        claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False, turn=turn)
+        claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False)
         return Work(
             Job(claimed, "here", self.abort),
             Transcript("", opening_message(PROMPT), kept, turn),
@@ -85,7 +75,7 @@ class Commanded:
             Unobserved(),
             resources,
             limits or WorkLimits(Limits(max_rounds=8)),
-            inbox=Spoken(heard),
+            inbox=inbox or NobodySpeaks(),
         )
 
     async def run(self, settings: RunnerSettings, model: str = "", *, code: bool = True, **given: Any) -> AgentResult:
