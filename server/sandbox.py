@@ -5,7 +5,8 @@ from pathlib import Path
 
 from config.settings import Settings
 from loops.tasks.workspace.plain import WARNING
-from loops.tasks.workspace.sandboxes import Found, Wanted, find_sandboxes
+from loops.tasks.workspace.probing import Wanted
+from loops.tasks.workspace.sandboxes import Found, find_sandboxes
 from server.checks.check import Check
 from server.wiring import Wiring
 

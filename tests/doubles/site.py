@@ -359,5 +359,6 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         runs=runs,
         messages=messages,
         metrics=Metrics(),
+        sandbox=None,
         public_url=lambda: public_url,
     )

@@ -85,8 +85,7 @@ async def test_a_host_on_the_list_is_reached_and_no_other(
 ) -> None:
     caplog.set_level(logging.INFO, "loops.tasks.egress")
     async with server("let through") as (port, heard), server("hidden") as (other, unheard):
-        room = {"hosts": [f"localhost:{port}"]}
-        async with box(open_to("localhost"), checkout, **room) as inside:
+        async with box(open_to("localhost"), checkout, hosts=[f"localhost:{port}"]) as inside:
             assert (await inside.says("echo $https_proxy $HTTP_PROXY")).split() == ["http://127.0.0.1:3128"] * 2
             asked = f"GET http://localhost:{port}/path?q=1 HTTP/1.1\r\nHost: other.test\r\nX-Mine: 1\r\n\r\n"
             assert (await inside.says(_get(3128, asked))).endswith("\r\n\r\nlet through")
