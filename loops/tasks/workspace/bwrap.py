@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import platform
 import select
 import signal
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from loops.errors import SandboxError
 from loops.tasks.workspace.account import Account
+from loops.tasks.workspace.calls import call_filter
 from loops.tasks.workspace.cgroups import Cgroups, Group
 from loops.tasks.workspace.enclosure import Machine, arguments
 from loops.tasks.workspace.faults import explained
@@ -47,6 +49,7 @@ class Bwrap:
     machine: Machine
     egress: Egress
     cgroups: Cgroups | None = None
+    calls: bytes = call_filter(platform.machine()) or b""
     tier: str = "bwrap"
 
     def own(self, path: Path) -> None:
@@ -103,15 +106,16 @@ class _BwrapSandbox:
         wait, begin = os.pipe()
         stack.callback(os.close, wait)
         stack.callback(os.close, begin)
-        options = os.memfd_create("bwrap")
+        options, calls = os.memfd_create("bwrap"), os.memfd_create("calls")
         killed = 0 if self.group is None else self.group.killed_for_memory
         try:
-            _fill(options, self._options(command, tell, wait))
+            _fill(calls, self.made_by.calls)
+            _fill(options, _joined(self._options(command, tell, wait, calls)))
             process = await asyncio.create_subprocess_exec(
                 *launcher(self.made_by.account, self.room.limits, command, self.group),
                 *(str(self.made_by.program), "--args", str(options), "--"),
                 *script(command, HOME, self._processes),
-                pass_fds=(tell, wait, options),
+                pass_fds=(tell, wait, options, calls),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -125,8 +129,8 @@ class _BwrapSandbox:
                 raise SandboxError(f"{sys.executable} cannot be started: {error}") from error
             raise
         finally:
-            os.close(tell)
-            os.close(options)
+            for one in (tell, options, calls):
+                os.close(one)
         try:
             pid = await self._first_inside(told, process)
             tree = _Namespace(process.pid, pid, self.group, killed)
@@ -139,13 +143,14 @@ class _BwrapSandbox:
         os.write(begin, b".")
         return _Started(Supervised(process, tree, command, self.room.limits.output, on_line), wait)
 
-    def _options(self, command: Command, tell: int, wait: int) -> list[str]:
+    def _options(self, command: Command, tell: int, wait: int, calls: int) -> list[str]:
         environment: Mapping[str, str] = command.environment
         if self.room.hosts:
             environment = {**_proxy_variables(), **environment}
         return [
             *arguments(self.room, self.made_by.machine, environment),
             *("--info-fd", str(tell), "--block-fd", str(wait)),
+            *(("--seccomp", str(calls)) if self.made_by.calls else ()),
         ]
 
     def _ports(self) -> dict[int, Answer]:
@@ -222,9 +227,13 @@ class _Namespace:
         self._first = -1
 
 
-def _fill(descriptor: int, options: Sequence[str]) -> None:
-    """Write options where bubblewrap reads them: on its command line everybody on this machine would see them."""
-    os.write(descriptor, b"".join(os.fsencode(one) + b"\0" for one in options))
+def _joined(options: Sequence[str]) -> bytes:
+    """Options as bubblewrap reads them from a file: on its command line everybody on this machine would see them."""
+    return b"".join(os.fsencode(one) + b"\0" for one in options)
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
 
 
