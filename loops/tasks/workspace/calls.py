@@ -1,8 +1,8 @@
 """Which calls of the kernel a command may not make, as a filter that the kernel runs (seccomp, classic BPF).
 
 Namespaces do not hold everything: a socket of a virtual machine (AF_VSOCK) reaches its host whatever the network
-namespace says, keyrings are of a user and not of a namespace, and some interfaces are there to be attacked more than to be
-used. All else is left to the sandbox around: a list of what is allowed would break what people build.
+namespace says, keyrings are of a user and not of a namespace, and some interfaces are there to be attacked more than to
+be used. All else is left to the sandbox around: a list of what is allowed would break what people build.
 """
 
 import errno
