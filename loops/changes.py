@@ -23,6 +23,9 @@ SETTABLE = (
     "exit_condition",
     "conversion",
     "trigger_masking",
+    "trigger_rate_limit",
+    "trigger_debounce",
+    "trigger_overlap",
     "variables",
     "email_sending_rate_limit",
 )

@@ -14,13 +14,15 @@ from loops.errors import DefinitionError, LoopsError
 from loops.event import Delivery, Event
 from loops.filters import ProjectFilters
 from loops.projects import project_filters
-from loops.store import connections, deliveries, explaining
+from loops.store import connections, deliveries, explaining, holds
 from loops.store import workflows as workflows_store
+from loops.store.holds import HoldRow
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from server.services import Services
 from triggers.definitions import listener_of
 from triggers.hearing import explain_heard
+from triggers.keys import instant_words
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.people import joined
@@ -76,6 +78,7 @@ class _Found:
     names: dict[str, str]
     runs: dict[tuple[str, str, int], str]
     project: ProjectFilters
+    holds: Mapping[str, HoldRow] = field(default_factory=dict)
     former: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
@@ -122,7 +125,12 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
         runs=explaining.started(connection, delivery["id"]),
         project=project_filters(connection, project_id, at=delivery["received_at"]),
+        holds=holds.found(connection, _held_by(stored)),
     )
+
+
+def _held_by(stored: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [verdict["hold"] for event in stored for verdict in event["verdicts"] or () if verdict.get("hold")]
 
 
 def _of_people(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
@@ -147,7 +155,21 @@ def _stored(found: _Found) -> Iterator[Told]:
             name = found.names.get(verdict["workflow"], "")
             started = (verdict["workflow"], event["uuid"], verdict.get("replay", 0))
             run = found.runs.get(started) if verdict["passed"] else None
-            yield Told(verdict, name, event["name"], event["uuid"], recomputed=False, run=run)
+            told = {**verdict, "reason": _debounced(verdict, event["uuid"], found)} if verdict.get("hold") else verdict
+            yield Told(told, name, event["name"], event["uuid"], recomputed=False, run=run)
+
+
+def _debounced(verdict: Mapping[str, Any], event_uuid: str, found: _Found) -> str:
+    """What debounce made of an event: it waits, or another one of its key waits or went on in its place."""
+    held = found.holds.get(verdict["hold"])
+    if held is None or (held.released_at is None and held.event_uuid == event_uuid):
+        return str(verdict["reason"])
+    other = f"the event {held.event_uuid} of delivery {held.delivery_id}"
+    which = f"{f' (key {held.shown!r})' if held.shown else ''}, the last of {held.count}"
+    if held.released_at is None:
+        return f"debounced into {other}{which} so far; that is held until {instant_words(held.due_at)}"
+    run = f"started run {held.run_id}" if held.run_id is not None else "started none"
+    return f"debounced into {other}{which}, which {run} at {instant_words(held.released_at)}"
 
 
 def _again(found: _Found, events: Sequence[Event], stored: Sequence[Told]) -> list[Told]:

@@ -18,6 +18,7 @@ from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
 from triggers.definitions import Definitions
+from triggers.forecasting import Forecasts
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
 from triggers.replay import Replays
@@ -50,6 +51,7 @@ class Services:
     webhooks: Webhooks
     by_hand: ByHand
     replays: Replays
+    forecasts: Forecasts
     tester: WorkflowTester
     runs: RunControl
     messages: Messages

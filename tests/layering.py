@@ -39,6 +39,7 @@ PURE = (
     "loops/runs/variables.py",
     "loops/schedules/*.py",
     "loops/tasks/prompt.py",
+    "loops/tasks/workspace/change.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
     "loops/tasks/workspace/calls.py",

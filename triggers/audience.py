@@ -56,9 +56,9 @@ class Audience:
         index = self._definitions.index
         former = self._definitions.names.see(due.connection_id, event) if due.source == _GITHUB else ()
         matches = hear(index, due.project_id, event, former)
-        if not matches.passed and not matches.missed:
+        if not matches.passed and not matches.nearly:
             return Heard(event, matches)
-        own = self._own.words(connection, event, by_token=self._by_token(due, row))
+        own = self.own_words(connection, event, row)
         if own is not None or due.source != _GITHUB or not index.asks_access(due.project_id):
             return Heard(event, matches, own)
         asking = self.rights.asking(row, event)
@@ -70,6 +70,15 @@ class Audience:
             return question
         known = amended(event, facts)
         return Heard(known, hear(index, due.project_id, known, former), facts=facts)
+
+    @property
+    def subject_runs(self) -> int:
+        """How many events of one subject may start runs within an hour; 0 for any number."""
+        return self._most
+
+    def own_words(self, connection: sa.Connection, event: Event, row: ConnectionRow | None) -> str | None:
+        """Why the event is own output; None where it is not."""
+        return self._own.words(connection, event, by_token=self._by_token(event, row))
 
     def over_limit(self, connection: sa.Connection, project_id: str, event: Event, now: datetime) -> str | None:
         """Why the subject has had its share of runs; None where it has not. It stops what answers itself for ever,
@@ -84,8 +93,8 @@ class Audience:
             "something may be answering itself; LOOPS_SUBJECT_HOURLY_RUNS is the limit"
         )
 
-    def _by_token(self, due: Due, row: ConnectionRow | None) -> bool:
-        if due.source != _GITHUB or row is None:
+    def _by_token(self, event: Event, row: ConnectionRow | None) -> bool:
+        if event.source != _GITHUB or row is None:
             return False
         client = self._clients.of(row)
         return client is not None and not client.is_app

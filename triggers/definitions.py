@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from loops.definition import listening_filter, listening_mask
+from loops.definition import CompiledWorkflow, listening_filter, listening_mask
+from loops.definition.brakes import stored_brakes
 from loops.errors import DefinitionError
 from loops.filters import NO_PROJECT, ProjectFilters, compile_filter
 from loops.projects import project_filters
 from loops.runs.state import RunState
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+from triggers.brakes import rules_of
 from triggers.masking import mask_of
 from triggers.matcher import Index, Listener
 from triggers.names import RepositoryNames
@@ -96,6 +98,10 @@ class Definitions:
         """The listener of an enabled workflow whose events are sent to it alone; None for all others."""
         return self._alone.get(workflow_id)
 
+    def listener(self, workflow_id: str) -> Listener | None:
+        """The listener of an enabled workflow; None where it has none."""
+        return self._alone.get(workflow_id) or self.index.get(workflow_id)
+
     def name(self, workflow_id: str) -> str:
         """The workflow's name as last seen."""
         return self._names.get(workflow_id, workflow_id)
@@ -149,7 +155,7 @@ def _reading(connection: sa.Connection, listener: Listener) -> ReadRevision:
 def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Listener | None:
     """What an enabled workflow listens to; None for triggers that no delivery starts (schedule, manual).
 
-    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking not read.
+    Raises DefinitionError where the trigger's filter cannot be compiled, or its masking or brakes not read.
     """
     config = _trigger_config(row.definition)
     compiled = listening_filter(config, project)
@@ -165,9 +171,28 @@ def listener_of(row: WorkflowRow, project: ProjectFilters = NO_PROJECT) -> Liste
         project_id=row.project_id,
         kind=config["type"],
         allows_unverified=config.get("allow_unverified") is True,
+        brakes=rules_of(stored_brakes(row.definition)),
         mask=mask_of(listening_mask(row.definition.get("trigger_masking"), config)),
         # Rather too often than once too few: what really turns on it is found out event by event.
         asks_access="actor_access" in f"{config} {project}",
+    )
+
+
+def listener_of_draft(
+    compiled: CompiledWorkflow, project: ProjectFilters, project_id: str, workflow_id: str, version: int
+) -> Listener:
+    """What the workflow would listen to if it were enabled."""
+    config, masking = compiled.workflow.trigger.config, compiled.workflow.trigger_masking
+    return Listener(
+        key=workflow_id,
+        filter=compiled.filter or compile_filter({}, project=project),
+        since=0,
+        version=version,
+        project_id=project_id,
+        kind=config.type,  # type: ignore[arg-type]  # others are never held against a filter
+        allows_unverified=getattr(config, "allow_unverified", None) is True,
+        mask=mask_of(masking if config.maskable else None),
+        brakes=rules_of(compiled.workflow.brakes, maskable=config.maskable),
     )
 
 

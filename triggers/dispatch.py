@@ -9,39 +9,38 @@ turns on what somebody has to be asked is put off, asked for outside the transac
 import asyncio
 import logging
 import time
-import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import DefinitionError, LoopsError, RowHeld, StoreBusy
+from loops.errors import RowHeld, StoreBusy
 from loops.event import Event, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.runs.state import RunState
-from loops.storable import storable_text
+from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import deliveries as store
-from loops.store import runs as runs_store
 from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, EventRow, Settled
 from loops.store.outage import is_deadlock, is_outage
-from loops.store.runs import NewRun
 from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
-from triggers.mask_stage import hold
 from triggers.matcher import Listener, Matches
+from triggers.overlap_stage import Starting
 from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.reading import Read, of_posthog, read_all
+from triggers.releasing import RETRIES, Releases, told
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
+from triggers.slack.handing import HANDED, NOBODY_HEARS, Handing
 from triggers.source import Ignored, Source
-from triggers.verdict import Verdict, unverified_reason
+from triggers.stages import Stages
+from triggers.verdict import Verdict
 from triggers.webhook.event import SOURCE as WEBHOOK
 
 log = logging.getLogger("loops.dispatch")
@@ -50,30 +49,32 @@ BATCH = 256
 # After which a batch takes no more: on SQLite whoever delivers is answered between two of them.
 BATCH_SECONDS = 0.05
 _AT_ONCE = 8
-RETRIES = (timedelta(seconds=1), timedelta(seconds=5), timedelta(seconds=15))
 # Between the beginnings of two batches: under load a batch of many costs little more than a batch of few.
 PACE_SECONDS = 0.05
 # How often the queue is looked at without being told: for what other processes accepted, and for retries.
 IDLE_SECONDS = 1.0
-_RUN_NAMESPACE = uuid.UUID("5f0c8a52-9d0e-5c7e-8d0d-5e1d3a4b7c11")
-_MOST_REASON = 500
-
-
-def run_id(event: Event, project_id: str, workflow_id: str, replay: int = 0) -> str:
-    """The id of the run that this event starts of this workflow: the same however often it is computed."""
-    return str(uuid.uuid5(_RUN_NAMESPACE, f"{project_id}/{event.source}/{event.uuid}/{workflow_id}/{replay}"))
+_HELD = "debounced"
+# What is said of a delivery whose events were stopped, by stage; of all others that they came near.
+_STOPPED = {"mask": "masked", "rate_limit": "over a rate limit", "debounce": _HELD, "overlap": "stopped by overlap"}
 
 
 @dataclass(slots=True)
 class BatchOutcome:
-    """What a batch came to; `left` where the next may find something at once."""
+    """What a batch came to; `left` where the next may find something at once. `released` are events that debounce let
+    go, and `next_hold` in how many seconds the next is due."""
 
     taken: int = 0
     left: bool = False
     runs: int = 0
     quarantined: int = 0
+    released: int = 0
+    next_hold: float = IDLE_SECONDS
     stages: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[Question, str]] = field(default_factory=list)
+
+    def count(self, verdict: Verdict) -> None:
+        """One more that ended at this stage."""
+        self.stages[verdict.stage] = self.stages.get(verdict.stage, 0) + 1
 
 
 class Dispatcher:
@@ -90,17 +91,22 @@ class Dispatcher:
         sources: Mapping[str, Source],
         audience: Audience,
         *,
+        handing: Handing = NOBODY_HEARS,
+        stop: Stop = nothing_to_stop,
         observe: Callable[[BatchOutcome, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
+        """`stop` stops what a run waits for that another one replaces."""
         self._writer = writer
         self._reader = reader
-        self._engine = engine
         self._clock = clock
         self._definitions = definitions
         self._handoff = handoff
         self._sources = sources
         self._audience = audience
+        self._handing = handing
         self._observe = observe
+        self._stages = Stages(definitions, audience, Starting(engine, stop), clock)
+        self._releases = Releases(self._stages, clock)
         self._wanted = asyncio.Event()
         self._most = BATCH
         self._holds_people = False  # all whom the batch changes
@@ -124,12 +130,12 @@ class Dispatcher:
             if outcome.taken < BATCH:
                 await asyncio.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
             if not outcome.left:
-                await self._idle()
+                await self._idle(min(IDLE_SECONDS, outcome.next_hold))
 
-    async def _idle(self) -> None:
+    async def _idle(self, seconds: float) -> None:
         # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
         try:
-            async with asyncio.timeout(IDLE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._wanted.wait()
         except TimeoutError:
             return
@@ -140,7 +146,7 @@ class Dispatcher:
         outcome = await self._writer.run(self._batch)
         for question, delivery_id in outcome.asked:
             self._audience.rights.ask(question, delivery_id)
-        if outcome.taken:
+        if outcome.taken or outcome.released:
             self._observe(outcome, time.perf_counter() - begun)
         return outcome
 
@@ -169,7 +175,19 @@ class Dispatcher:
         self._most = max(_AT_ONCE, outcome.taken) if outcome.taken < len(found) else min(BATCH, 2 * self._most)
         store.settle(connection, settled)
         self._definitions.names.keep(connection, self._clock)
+        self._release(connection, outcome)
         return outcome
+
+    def _release(self, connection: sa.Connection, outcome: BatchOutcome) -> None:
+        """Let go what debounce holds and is due."""
+        let_go = self._releases.due(connection)
+        outcome.left |= let_go.left
+        outcome.released = len(let_go.released)
+        if let_go.next is not None:
+            outcome.next_hold = let_go.next
+        for one in let_go.released:
+            outcome.runs += one.run_id is not None
+            outcome.count(one.verdict)
 
     def _leave(self, rest: Sequence[Due], ahead: Mapping[str, Read], outcome: BatchOutcome) -> None:
         """What stays for the next batch is at hand for it as before."""
@@ -225,8 +243,7 @@ class Dispatcher:
             self._handoff.put(due.id, read.held)
 
     def _failed(self, connection: sa.Connection, due: Due, error: Exception, outcome: BatchOutcome) -> None:
-        told = error.message if isinstance(error, LoopsError) else f"{type(error).__name__}: {error}"
-        reason = storable_text(told[:_MOST_REASON])
+        reason = told(error)
         attempts = due.attempts + 1
         if attempts > len(RETRIES):
             store.quarantine(connection, due.id, attempts, reason)
@@ -234,10 +251,8 @@ class Dispatcher:
             log.error("delivery quarantined", extra={"delivery_id": due.id, "reason": reason}, exc_info=error)
             return
         store.put_off(connection, due.id, attempts, self._clock.now() + RETRIES[attempts - 1], reason)
-        log.warning(
-            "dispatch failed; it will be tried again",
-            extra={"delivery_id": due.id, "attempt": attempts, "reason": reason},
-        )
+        told_of = {"delivery_id": due.id, "attempt": attempts, "reason": reason}
+        log.warning("dispatch failed; it will be tried again", extra=told_of)
 
     def _dispatch(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question:
         meaning = read.meaning
@@ -257,7 +272,7 @@ class Dispatcher:
         self, connection: sa.Connection, read: Read, events: list[Event], outcome: BatchOutcome
     ) -> Settled | Question:
         due = read.due
-        started, near, masked = 0, 0, 0
+        started, stopped, handed = 0, Counter[str](), list[str]()
         # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
         decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
@@ -269,15 +284,17 @@ class Dispatcher:
                 return heard
             verdicts = self._decide(connection, due, heard, position)
             started += sum(verdict.passed for verdict in verdicts)
-            masked += sum(verdict.stage == "mask" for verdict in verdicts)
-            near += sum(not verdict.passed and verdict.stage != "mask" for verdict in verdicts)
+            handed += [verdict.reason for verdict in verdicts if verdict.stage == HANDED]
+            stopped.update(_STOPPED.get(verdict.stage, "came near") for verdict in verdicts if not verdict.passed)
             for verdict in verdicts:
-                outcome.stages[verdict.stage] = outcome.stages.get(verdict.stage, 0) + 1
+                outcome.count(verdict)
         outcome.runs += started
-        if started:
-            return Settled(due.id, "dispatched", "", started)
-        told = [f"{count} {what}" for count, what in ((masked, "masked"), (near, "came near")) if count]
-        reason = f"no loop started; {', '.join(told)}" if told else "no loop listens for it"
+        if started or handed:
+            return Settled(due.id, "dispatched", "" if started else handed[0], started)
+        told = ", ".join(f"{stopped[what]} {what}" for what in (*_STOPPED.values(), "came near") if stopped[what])
+        if stopped[_HELD]:
+            return Settled(due.id, "dispatched", told, 0)
+        reason = f"no loop started; {told}" if told else "no loop listens for it"
         return Settled(due.id, "ignored", reason, 0)
 
     def _of_people(
@@ -297,14 +314,18 @@ class Dispatcher:
     def _decide(self, connection: sa.Connection, due: Due, heard: Heard, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""
         event, matches = heard.event, heard.matches
-        if not matches.passed and not matches.missed:
+        if not matches.passed and not matches.nearly:
             return []
         with connection.begin_nested():
             if heard.own is not None:
-                verdicts = [_own_output(listener, heard.own) for listener in (*matches.passed, *matches.missed)]
+                verdicts = [
+                    Verdict(one.key, one.version, "own_output", passed=False, reason=heard.own)
+                    for one in (*matches.passed, *matches.missed)
+                ]
                 self._keep(connection, due, heard, position, verdicts)
                 return verdicts
-            verdicts = [self._brakes_and_start(connection, due, event, listener) for listener in matches.passed]
+            verdicts, matches = self._handing.hand(connection, due, event, matches, self._clock.now())
+            verdicts += [self._stages.decide(connection, due, event, listener) for listener in matches.passed]
             for listener, compared in matches.near:
                 failed = next((one for one in compared if not one.passed), None)
                 reason = failed.words() if failed is not None else "a filter did not match"
@@ -325,57 +346,6 @@ class Dispatcher:
         """The one loop that a webhook's delivery is for."""
         return self._definitions.alone(str(settings.get("workflow")))
 
-    def _brakes_and_start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
-        compared = listener.filter.explain(event)
-
-        def verdict(stage: str, reason: str, *, passed: bool = False) -> Verdict:
-            return Verdict(listener.key, listener.version, stage, passed=passed, reason=reason, compared=compared)
-
-        if listener.since > due.epoch:
-            return verdict("enabled", "the loop was enabled, or enabled again, after this delivery had arrived")
-        try:
-            state = self._definitions.initial_state(connection, listener)
-            writes = (
-                () if event.verified or listener.allows_unverified else self._definitions.writes(connection, listener)
-            )
-        except DefinitionError as error:  # this loop's alone: others that want the event start
-            return verdict("definition", f"its stored definition cannot run: {error.message}")
-        if writes:
-            return verdict("unverified", unverified_reason(writes))
-        over = self._audience.over_limit(connection, due.project_id, event, self._clock.now())
-        if over is not None:
-            return verdict("subject_limit", over)
-        if event.claim is not None:
-            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
-            if first is not None:
-                return verdict("claim", f"the same fact came before, in delivery {first}")
-        reason = "every filter and brake passed"
-        if listener.mask is not None:
-            # By the time of arrival: a window is about when things happened, not about when they were dispatched.
-            masked = hold(connection, listener.key, listener.mask, event_json(event), due.received_at)
-            if not masked.passes:
-                return verdict("mask", masked.reason)
-            reason = f"{reason}; {masked.reason}"
-        self._start(connection, due, event, listener, state)
-        return verdict("start", reason, passed=True).noted()
-
-    def _start(self, connection: sa.Connection, due: Due, event: Event, listener: Listener, state: RunState) -> None:
-        run = NewRun(
-            id=run_id(event, due.project_id, listener.key),
-            project_id=due.project_id,
-            workflow_id=listener.key,
-            version=listener.version,
-            source=event.source,
-            event_uuid=event.uuid,
-            event_name=event.name,
-            delivery_id=due.id,
-            replay=0,
-            state=state,
-            subject=event.subject,
-        )
-        if runs_store.insert(connection, run, self._clock.now()):
-            self._engine.enqueue(connection, run.id, 0)
-
     def _keep(self, connection: sa.Connection, due: Due, heard: Heard, position: int, verdicts: list[Verdict]) -> None:
         event = heard.event
         row = EventRow(
@@ -386,11 +356,7 @@ class Dispatcher:
             position=position,
             name=event.name,
             verdicts=[verdict.as_json() for verdict in verdicts],
-            body=pack(event_json(event)) if any(verdict.passed for verdict in verdicts) else None,
+            body=pack(event_json(event)) if any(verdict.passed or verdict.hold for verdict in verdicts) else None,
             facts=heard.facts,
         )
         store.put_event(connection, row, self._clock.now())
-
-
-def _own_output(listener: Listener, reason: str) -> Verdict:
-    return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from loops.event import Event
 from loops.filters import Comparison, Filter
 from loops.filters.comparison import NO_VARIABLES, Variables
-from triggers.matcher import NEAR_MISSES, Index, Listener, Matches, explain
+from triggers.matcher import Index, Listener, Matches, explain
 from triggers.properties import amended
 from triggers.verdict import Verdict
 
@@ -36,7 +36,7 @@ def hear(index: Index, project_id: str, event: Event, former: Sequence[str] = ()
         passed = (*matches.passed, *new)
         known = {listener.key for listener in passed}
         missed = tuple(listener for listener in matches.missed if listener.key not in known)
-        matches = Matches(event, passed, missed[:NEAR_MISSES])
+        matches = Matches(event, passed, (missed,) if missed else ())
     return matches
 
 

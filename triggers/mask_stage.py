@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from loops.errors import RowHeld
 from loops.store import masks as store
 from loops.store.masks import MaskRow
-from triggers.masking import Decision, EventJson, Key, Mask, Unmasked, Window, decide, words
+from triggers.keys import EventJson, Key
+from triggers.masking import Decision, Mask, Unmasked, Window, decide, words
 
 
 @dataclass(frozen=True, slots=True)

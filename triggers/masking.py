@@ -6,27 +6,13 @@ matches 1, N+1, 2N+1 … fire; it does not wait for N of them. A hash that is nu
 rendered, masks nothing.
 """
 
-import hashlib
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from datetime import datetime, timedelta
 
 from loops.definition.schema.parts import MASK_SECONDS, Masking
-from loops.errors import TemplateError
-from loops.event import JsonValue
-from loops.expressions import Template, compile_template
-from loops.expressions.coercion import truthy
-from loops.expressions.evaluation import CLOCK, MAX_OUTPUT
-from loops.expressions.notation import hog_text
-from loops.storable import storable_text
+from triggers.keys import EventJson, Key, KeyTemplate, Unkeyed, digest_of, instant_words, shown_key
 
 LONGEST_WINDOW = timedelta(seconds=MASK_SECONDS[1])
-_SHOWN = 80
-_MOST_REASON = 300
-
-EventJson: TypeAlias = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +50,14 @@ def decide(rule: Rule, window: Window | None, now: datetime) -> Decision:
 def words(rule: Rule, decision: Decision) -> str:
     """What was decided, for people."""
     window = decision.window
-    end = f"its window ends at {_instant(window.started_at + rule.ttl)}"
+    end = f"its window ends at {instant_words(window.started_at + rule.ttl)}"
     if rule.threshold:
         place = (window.count - 1) % rule.threshold + 1
         which = "match" if place == window.count else f"match {window.count} of the window,"
         return f"{which} {place} of {rule.threshold}; fires next at {window.count - place + rule.threshold + 1}; {end}"
     if decision.fires:
         return f"the same hash is masked from now on; {end}"
-    return f"the same hash fired at {_instant(window.started_at)}, {end}"
-
-
-def _instant(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What one event's hash came to: `digest` is what is counted under, `shown` the hash for people."""
-
-    digest: str
-    shown: str
+    return f"the same hash fired at {instant_words(window.started_at)}, {end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,44 +69,25 @@ class Unmasked:
 
 @dataclass(slots=True)
 class Mask:
-    """A workflow's masking. The hash is compiled when an event first needs it: an index holds many that none does."""
+    """A workflow's masking."""
 
     hash: str
     rule: Rule
-    _template: Template | None = field(default=None, repr=False, compare=False)
+    _template: KeyTemplate = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._template = KeyTemplate(self.hash, "trigger_masking.hash", "hash")
 
     def key(self, event: EventJson, now: datetime) -> Key | Unmasked:
         """The hash of an event, as templates see it, at `now`."""
-        scope = {
-            "event": {key: value for key, value in event.items() if key not in {"person", "groups"}},
-            "person": event.get("person"),
-            CLOCK: now,
-        }
-        try:
-            if self._template is None:
-                self._template = compile_template(self.hash, path="trigger_masking.hash")
-            value = self._template.render(scope)
-            text = hog_text(value, MAX_OUTPUT)
-        except TemplateError as error:
-            return Unmasked(
-                _cut(f"not masked: its hash could not be rendered: {error.faults[0].message}", _MOST_REASON)
-            )
-        if not truthy(value):
-            return Unmasked(f"not masked: its hash is {_FALSY.get(text, text)}")
-        return Key(self._digest(text), _cut(text, _SHOWN))
+        text = self._template.text(event, now)
+        if isinstance(text, Unkeyed):
+            return Unmasked(f"not masked: {text.reason}")
+        return Key(self._digest(text), shown_key(text))
 
     def _digest(self, text: str) -> str:
         """With what gives the count its meaning, so that another hash, ttl or threshold begins anew."""
-        meaning = [self.hash, int(self.rule.ttl.total_seconds()), self.rule.threshold, text]
-        return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
-
-
-_FALSY = {"": "empty"}
-
-
-def _cut(text: str, most: int) -> str:
-    kept = storable_text(text[: most + 1])
-    return kept if len(kept) <= most else f"{kept[: most - 1]}…"
+        return digest_of(self.hash, int(self.rule.ttl.total_seconds()), self.rule.threshold, text)
 
 
 def mask_of(masking: Masking | None) -> Mask | None:

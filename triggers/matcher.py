@@ -10,12 +10,13 @@ only.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import chain, islice, product
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from loops.event import Event, JsonValue
 from loops.filters import Comparison, Condition, Filter
+from triggers.brakes import Rules
 from triggers.masking import Mask
 from triggers.source import Topic
 from triggers.verdict import Verdict
@@ -31,13 +32,13 @@ _PLACE = ("repository", "event_type", "channel")
 _PROPERTIES = (*_PLACE, "action")
 # A listener whose lists multiply to more leaves than this leaves its later fields to be tested.
 _MOST_LEAVES = 1000
+_MOST_FOUND = 10_000
 
 _Test: TypeAlias = Callable[[Event], bool]
 _Actions: TypeAlias = frozenset[str] | None
 _Group: TypeAlias = tuple[_Actions, tuple[_Test, ...]]
-_Leaf: TypeAlias = dict[_Group, list["Listener"]]
-# Strings, compared as they are; what is anything else is compared by coercion.
-_AS_IS = frozenset({str, type(None)})
+# Tuples, since an event that passes at one group alone is answered with that tuple: no listener is touched.
+_Leaf: TypeAlias = dict[_Group, tuple["Listener", ...]]
 
 
 class _Table(NamedTuple):
@@ -71,15 +72,21 @@ class Listener:
     kind: TriggerKind
     allows_unverified: bool = False
     mask: Mask | None = None
+    brakes: Rules | None = None
     asks_access: bool = False
 
 
 class Matches(NamedTuple):
-    """Who wants the event, and who nearly does: stopped by the action or by a test at the leaf, at most 20."""
+    """Who wants the event, and who nearly does, as they stand together: stopped by the action or by a test."""
 
     event: Event
     passed: tuple[Listener, ...] = ()
-    missed: tuple[Listener, ...] = ()
+    nearly: tuple[tuple[Listener, ...], ...] = ()
+
+    @property
+    def missed(self) -> tuple[Listener, ...]:
+        """Who nearly wants it, at most 20 of them."""
+        return tuple(islice(chain.from_iterable(self.nearly), NEAR_MISSES))
 
     @property
     def near(self) -> tuple[tuple[Listener, tuple[Comparison, ...]], ...]:
@@ -93,6 +100,8 @@ class Index:
     def __init__(self) -> None:
         # By project, kind and event name, None for every name. Read by another thread: replaced, never changed.
         self._tables: dict[tuple[str, TriggerKind, str | None], tuple[_Table, ...]] = {}
+        # Those of one name and of every name together, by project, source and event name, as they were asked for.
+        self._found: dict[tuple[str, str, str], tuple[_Table, ...]] = {}
         self._listeners: dict[str, Listener] = {}
         self._asking: dict[str, int] = {}
 
@@ -106,6 +115,10 @@ class Index:
         """Every listener, in no particular order."""
         return list(self._listeners.values())
 
+    def get(self, key: str) -> Listener | None:
+        """The listener with this key."""
+        return self._listeners.get(key)
+
     def add(self, listener: Listener) -> None:
         """Add a listener, in place of the one with its key if there is one."""
         self.remove(listener.key)
@@ -116,7 +129,8 @@ class Index:
         for name in standing.names:
             table = self._table((listener.project_id, listener.kind, name), standing.fields)
             for place in standing.places:
-                table.leaves.setdefault(table.pick(place), {}).setdefault(standing.group, []).append(listener)
+                leaf = table.leaves.setdefault(table.pick(place), {})
+                leaf[standing.group] = (*leaf.get(standing.group, ()), listener)
 
     def _table(self, where: tuple[str, TriggerKind, str | None], fields: tuple[int, ...]) -> _Table:
         tables = self._tables.get(where, ())
@@ -125,6 +139,7 @@ class Index:
                 return table
         made = _Table(fields, _picker(fields), {})
         self._tables[where] = (*tables, made)
+        self._found = {}
         return made
 
     def remove(self, key: str) -> None:
@@ -149,6 +164,7 @@ class Index:
             self._tables[where] = left
         else:
             del self._tables[where]
+        self._found = {}
 
     def reaches(self, project_id: str, source: str, topic: Topic) -> bool:
         """Whether `match` could name anyone, as passed or as missed, for an event of this topic.
@@ -156,29 +172,34 @@ class Index:
         Reads single entries only, so it may be asked while another thread adds and removes.
         """
         place = (topic.repository, topic.event_type, topic.channel)
-        for _, pick, leaves in self._tables_of(project_id, _kind_from(source), topic.event):
-            if pick(place) in leaves:
-                return True
-        return False
+        return any(pick(place) in leaves for _, pick, leaves in self._tables_of(project_id, source, topic.event))
 
     def match(self, project_id: str, event: Event) -> Matches:
         """Everyone in the project who wants the event, in no particular order."""
-        tables = self._tables_of(project_id, kind_of(event), event.name)
+        tables = self._found.get((project_id, event.source, event.name))
+        if tables is None:
+            tables = self._tables_of(project_id, event.source, event.name)
         if not tables:
             return Matches(event)
         get = event.properties.get
-        repository, action = get("repository"), get("action")
-        if isinstance(repository, str):
+        repository, event_type, channel, action = get("repository"), get("event_type"), get("channel"), get("action")
+        if type(repository) is str:
             repository = repository.lower()
-        place = (repository, get("event_type"), get("channel"))
-        if type(action) not in _AS_IS or not _AS_IS.issuperset(map(type, place)):
-            return _matched_by_coercion(tables, place, event)
+        place = (repository, event_type, channel)
+        # Strings and nothing are compared as they are, everything else by coercion.
+        for value in (repository, event_type, channel, action):
+            if value is not None and type(value) is not str:
+                return _matched_by_coercion(tables, place, event)
         leaves = [leaf for _, pick, leaves in tables if (leaf := leaves.get(pick(place))) is not None]
         return _decided(leaves, action, event) if leaves else Matches(event)
 
-    def _tables_of(self, project_id: str, kind: TriggerKind, name: str) -> tuple[_Table, ...]:
-        get = self._tables.get
-        return get((project_id, kind, name), ()) + get((project_id, kind, None), ())
+    def _tables_of(self, project_id: str, source: str, name: str) -> tuple[_Table, ...]:
+        # Taken before the tables are read: what another thread finds before a change goes where nobody looks any more.
+        found, kind = self._found, _kind_from(source)
+        tables = self._tables.get((project_id, kind, name), ()) + self._tables.get((project_id, kind, None), ())
+        if tables and len(found) < _MOST_FOUND:
+            found[(project_id, source, name)] = tables
+        return tables
 
     def asks_access(self, project_id: str) -> bool:
         """Whether the filter of any listener in the project may turn on `actor_access`."""
@@ -216,15 +237,16 @@ def explain(listener: Listener, project_id: str, event: Event) -> Verdict:
     failed = next((comparison for comparison in compared if not comparison.passed), None)
     if failed is not None:
         return verdict("filters", failed.words(), compared)
-    unknown = "; whether its mask would have let it pass is not worked out again" if listener.mask else ""
+    brakes = [*(["mask"] if listener.mask else []), *(listener.brakes.names if listener.brakes else ())]
+    unknown = f"; whether its {' and '.join(brakes)} would have let it pass is not worked out again" if brakes else ""
     return verdict("start", f"every filter passed{unknown}", compared)
 
 
 def _decided(leaves: list[_Leaf], action: JsonValue, event: Event) -> Matches:
     """Who is left at the leaves once actions and tests were looked at."""
-    passed: list[Listener] = []
-    missed: list[Listener] = []
-    other: list[list[Listener]] = []  # whom the action keeps out: near misses where there is room for more
+    passed: list[tuple[Listener, ...]] = []
+    missed: list[tuple[Listener, ...]] = []
+    other: list[tuple[Listener, ...]] = []  # whom the action keeps out: near misses where there is room for more
     for leaf in leaves:
         for (actions, tests), listeners in leaf.items():
             if actions is not None and action not in actions:
@@ -232,15 +254,12 @@ def _decided(leaves: list[_Leaf], action: JsonValue, event: Event) -> Matches:
                 continue
             for test in tests:
                 if not test(event):
-                    missed += listeners[:NEAR_MISSES]
+                    missed.append(listeners)
                     break
             else:
-                passed += listeners
-    for listeners in other:
-        if len(missed) >= NEAR_MISSES:
-            break
-        missed += listeners[:NEAR_MISSES]
-    return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
+                passed.append(listeners)
+    found = passed[0] if len(passed) == 1 else tuple(chain.from_iterable(passed))
+    return Matches(event, found, (*missed, *other))
 
 
 def _matched_by_coercion(tables: tuple[_Table, ...], place: tuple[JsonValue, ...], event: Event) -> Matches:
@@ -259,21 +278,26 @@ def _matched_by_coercion(tables: tuple[_Table, ...], place: tuple[JsonValue, ...
     missed: list[Listener] = []
     for listener in reached.values():
         (passed if listener.filter.matches(event) else missed).append(listener)
-    return Matches(event, tuple(passed), tuple(missed[:NEAR_MISSES]))
+    return Matches(event, tuple(passed), (tuple(missed),) if missed else ())
 
 
 def _leaves_by_coercion(table: _Table, place: tuple[JsonValue, ...]) -> list[_Leaf]:
     fields, pick, leaves = table
     wanted = [place[field] for field in fields]
-    if _AS_IS.issuperset(map(type, wanted)):
+    if all(map(_is_as_it_is, wanted)):
         leaf = leaves.get(pick(place))
         return [] if leaf is None else [leaf]
     return [
         leaf
         for key, leaf in leaves.items()
         for values in ((key,) if len(fields) == 1 else key,)  # as `pick` makes them
-        if all(type(one) not in _AS_IS or one == value for one, value in zip(wanted, values, strict=True))
+        if all(not _is_as_it_is(one) or one == value for one, value in zip(wanted, values, strict=True))
     ]
+
+
+def _is_as_it_is(value: JsonValue) -> bool:
+    """Whether a value is compared as it is."""
+    return value is None or type(value) is str
 
 
 @lru_cache(maxsize=len(_PLACE) ** 2)
@@ -319,7 +343,7 @@ def _take_away(table: _Table, place: tuple[str | None, ...], group: _Group, list
     """Take a listener from a leaf, and with it whatever is empty then."""
     key = table.pick(place)
     leaf = table.leaves[key]
-    left = [one for one in leaf[group] if one is not listener]
+    left = tuple(one for one in leaf[group] if one is not listener)
     if left:
         leaf[group] = left
         return

@@ -1,8 +1,8 @@
 """Play deliveries again: one, or all of a period that a loop missed.
 
 A replay is held against the filters as they are now, and starts a run with a number of its own. What keeps the same
-delivery, fact or mask from starting a run twice does not hold for it; the quotas of its tasks do. Of a period, claims
-and masks hold: what was held back on purpose was not missed.
+delivery, fact or mask from starting a run twice does not hold for it, nor do rate limit and debounce; overlap and the
+quotas of its tasks do. Of a period, claims and brakes hold: what was held back on purpose was not missed.
 """
 
 import dataclasses
@@ -21,16 +21,19 @@ from loops.filters import ProjectFilters
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.projects import project_filters
+from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import connections, deliveries, explaining, replays
 from loops.store import workflows as workflows_store
 from loops.store.deliveries import EventRow
+from loops.store.held_rows import once_free
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from triggers.definitions import listener_of
 from triggers.matcher import Listener, explain
+from triggers.overlap_stage import Starting
 from triggers.past import PastDelivery, find_past, past_events
 from triggers.source import Source
-from triggers.starting import Begin, Start, Writes, start_run
+from triggers.starting import Begin, Start, Writes, admission, start_run
 from triggers.verdict import Verdict, unverified_reason
 from triggers.webhook.event import SOURCE as WEBHOOK
 
@@ -39,8 +42,10 @@ log = logging.getLogger("loops.replay")
 MOST_LOOPS = 500
 PAGE = 100
 _SOURCES = {"internal-event": ("github", "slack"), "event": ("posthog",), "webhook": ("webhook",)}
-_HELD_BACK = frozenset({"claim", "mask", "rate_limit", "debounce", "overlap", "own_output"})
-_SKIPPED = "every filter passed; deduplication, claims and masks do not hold for a replay"
+_HELD_BACK = frozenset({"claim", "mask", "rate_limit", "debounce", "overlap", "own_output", "thread"})
+_SKIPPED = (
+    "every filter passed; deduplication, claims and masks do not hold for a replay, nor do rate limit and debounce"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +95,12 @@ class Replays:
         sources: Mapping[str, Source],
         begin: Begin,
         writes: Writes,
+        stop: Stop = nothing_to_stop,
     ) -> None:
+        """`stop` stops what a run waits for that another one replaces."""
         self._writer = writer
         self._reader = reader
-        self._engine = engine
+        self._starting = Starting(engine, stop)
         self._clock = clock
         self._sources = sources
         self._begin = begin
@@ -182,8 +189,9 @@ class Replays:
         told = Replayed(found.delivery.id, row.name, event.name, event.uuid, verdict)
         if not verdict.passed:
             return told
-        started = await self._writer.run(
-            lambda connection: self._started(connection, found, told, row, event, only_missed=only_missed)
+        started = await once_free(
+            self._writer,
+            lambda connection: self._started(connection, found, told, row, event, only_missed=only_missed),
         )
         if started.run is not None:
             log.info("delivery played again", extra={"delivery_id": found.delivery.id, "run_id": started.run})
@@ -209,10 +217,15 @@ class Replays:
             return told
         number = replays.next_number(connection, *key)
         state = self._begin(row.id, row.version, found.project, lambda: row.definition)
-        start = Start(row, event, state, found.delivery.id, number)
-        run = start_run(connection, self._engine, start, now)
-        verdict = dataclasses.replace(told.verdict, reason=f"replay {number}: {_SKIPPED}")
+        admitted = admission(connection, self._starting, row, event, now)
+        reason = "; ".join(filter(None, (f"replay {number}: {_SKIPPED}", admitted.reason)))
+        verdict = dataclasses.replace(told.verdict, reason=reason)
+        if not admitted.passes:
+            verdict = dataclasses.replace(verdict, stage="overlap", passed=False)
         self._keep(connection, found, event, {**verdict.as_json(), "replay": number}, now)
+        if not admitted.passes:
+            return dataclasses.replace(told, verdict=verdict)
+        run = start_run(connection, self._starting, Start(row, event, state, found.delivery.id, number), now, admitted)
         replays.count_run(connection, found.delivery.id)
         return dataclasses.replace(told, verdict=verdict, replay=number, run=run)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from loops.definition.brakes import stored_overlap
 from loops.event import Event, Person, event_json
 from loops.filters import ProjectFilters
 from loops.packed import pack, unpack
@@ -16,8 +17,10 @@ from loops.store import runs as runs_store
 from loops.store.deliveries import EventRow
 from loops.store.runs import NewRun
 from loops.store.workflows import WorkflowRow
+from triggers.brakes import overlap_rule
 from triggers.definitions import ReadRevision
-from triggers.dispatch import run_id
+from triggers.overlap_stage import FREE, Admitted, Starting
+from triggers.run_ids import run_id
 from triggers.verdict import Verdict
 
 Begin: TypeAlias = Callable[[str, int, ProjectFilters, ReadRevision], RunState]
@@ -35,16 +38,25 @@ class Start:
     replay: int = 0
 
 
-def start_run(connection: sa.Connection, engine: Engine, start: Start, now: datetime) -> str:
-    """Insert the run and put its first segment into the queue, as part of the caller's transaction; its id."""
+def admission(connection: sa.Connection, starting: Starting, row: WorkflowRow, event: Event, now: datetime) -> Admitted:
+    """What the workflow's overlap policy makes of an event that has not started a run; the other brakes hold for
+    deliveries alone. Raises RowHeld while another process is deciding on the same key, and DefinitionError."""
+    rule = overlap_rule(stored_overlap(row.definition))
+    return FREE if rule is None else starting.admitted(connection, row.id, rule, event_json(event), now)
+
+
+def start_run(
+    connection: sa.Connection, starting: Starting, start: Start, now: datetime, admitted: Admitted = FREE
+) -> str:
+    """Insert a run that was admitted and put its first segment into the queue, as part of the caller's transaction; its
+    id."""
     run = _new_run(start)
-    if runs_store.insert(connection, run, now):
-        engine.enqueue(connection, run.id, 0)
+    starting.begin(connection, run, admitted, now)
     return run.id
 
 
 def start_runs(connection: sa.Connection, engine: Engine, starts: Sequence[Start], now: datetime) -> None:
-    """The same of several that nobody started before."""
+    """The same of several that nobody started before, and that no overlap policy counts."""
     new = [_new_run(start) for start in starts]
     runs_store.insert_all(connection, new, now)
     for run in new:

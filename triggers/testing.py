@@ -13,15 +13,16 @@ from loops.definition import CompiledWorkflow, compile_workflow, parse_workflow
 from loops.definition.findings import nearest, shown
 from loops.errors import DeliveryError, RequestError
 from loops.event import Event, JsonValue, event_json
-from loops.filters import ProjectFilters, compile_filter
 from loops.ports import Clock, Reader
 from loops.projects import project_filters
 from loops.runs.testing import ActionTested, Sample, Setting, StepTester
 from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
+from triggers.brakes import Rules
+from triggers.definitions import listener_of_draft
 from triggers.hearing import explain_heard
-from triggers.masking import Key, mask_of
+from triggers.keys import Key, Unkeyed
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.past import PastDelivery, find_past, past_events
@@ -105,7 +106,7 @@ class WorkflowTester:
         compiled = await off_loop(lambda: compile_workflow(parse_workflow(document, project), project))
         action_id = _action(compiled, ask.action)
         at_trigger = action_id == compiled.workflow.trigger.id
-        listener = _listener(compiled, project, project_id, workflow_id, version)
+        listener = listener_of_draft(compiled, project, project_id, workflow_id, version)
         past = None if ask.delivery is None else await self._past(project_id, ask.delivery)
         if at_trigger:
             tested = await self._trigger(compiled, listener, ask, past)
@@ -188,7 +189,7 @@ class WorkflowTester:
         if not event.verified and not listener.allows_unverified and compiled.writes:
             reason = unverified_reason(compiled.writes)
             return _Judged(event, replace(verdict, stage="unverified", passed=False, reason=reason))
-        return _Judged(event, verdict, tuple(_mask_notes(listener, event, self._clock)))
+        return _Judged(event, verdict, tuple(_brake_notes(listener, event, self._clock)))
 
 
 def _action(compiled: CompiledWorkflow, wanted: str | None) -> str:
@@ -201,28 +202,28 @@ def _action(compiled: CompiledWorkflow, wanted: str | None) -> str:
     return wanted
 
 
-def _listener(
-    compiled: CompiledWorkflow, project: ProjectFilters, project_id: str, workflow_id: str, version: int
-) -> Listener:
-    """What the workflow would listen to if it were enabled."""
-    config, masking = compiled.workflow.trigger.config, compiled.workflow.trigger_masking
-    return Listener(
-        key=workflow_id,
-        filter=compiled.filter or compile_filter({}, project=project),
-        since=0,
-        version=version,
-        project_id=project_id,
-        kind=config.type,  # type: ignore[arg-type]  # others are never held against a filter
-        allows_unverified=getattr(config, "allow_unverified", None) is True,
-        mask=mask_of(masking if config.maskable else None),
-    )
-
-
 def _of_github(connection: sa.Connection, past: PastDelivery, events: list[Event]) -> _Past:
     """With what was asked of GitHub when they were decided."""
     facts = {one["uuid"]: one["facts"] for one in deliveries.events_of(connection, past.delivery.id)}
     known = [amended(event, facts.get(event.uuid) or {}) for event in events]
     return _Past(past, known, other_names(connection, past.delivery.connection_id, events[0]))
+
+
+def _brake_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
+    return [*_mask_notes(listener, event, clock), *_key_notes(listener, event, clock)]
+
+
+def _key_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
+    """By what the brakes would count the event."""
+    rules, told = listener.brakes or Rules(), event_json(event)
+    notes: list[str] = []
+    for rule in (rules.rate_limit, rules.debounce, rules.overlap):
+        if rule is None:
+            continue
+        key = rule.key.of(told, clock.now())
+        by = f"it is not held back, {key.reason}" if isinstance(key, Unkeyed) else f"its key is {key.shown!r}"
+        notes.append(f"{rule.key.path}: {by}; what was counted before is not looked at")
+    return notes
 
 
 def _mask_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:

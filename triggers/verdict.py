@@ -12,7 +12,8 @@ class Verdict:
     """The stage that decided, and why.
 
     `stage` is where it ended: "project", "trigger" (what it listens to), "filters", a brake by its name, or "start"
-    for what passed them all. `reason` is for people; `compared` holds what was compared at that stage.
+    for what passed them all. `reason` is for people; `compared` holds what was compared at that stage. `hold` is what
+    debounce holds the event by.
     """
 
     workflow: str
@@ -21,6 +22,7 @@ class Verdict:
     passed: bool
     reason: str
     compared: tuple[Comparison, ...] = ()
+    hold: str = ""
 
     def noted(self) -> "Verdict":
         """With what has to be known of the values that let it pass; a filter that failed tells of its own."""
@@ -28,6 +30,7 @@ class Verdict:
         return replace(self, reason="; ".join((self.reason, *notes))) if self.passed and notes else self
 
     def as_json(self) -> dict[str, JsonValue]:
+        held: dict[str, JsonValue] = {"hold": self.hold} if self.hold else {}
         return {
             "workflow": self.workflow,
             "version": self.version,
@@ -35,6 +38,7 @@ class Verdict:
             "passed": self.passed,
             "reason": self.reason,
             "compared": [comparison.as_json() for comparison in self.compared],
+            **held,
         }
 
 

@@ -5,14 +5,15 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, JsonValue
 
+from loops.definition.brakes import Brakes, inspect_brakes
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
 from loops.definition.findings import Findings, few_suggestions, join, nearest, shown
 from loops.definition.limits import inspect_size
-from loops.definition.not_yet import warn_of_action
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
 from loops.definition.schema.actions import Action, ActionShape, TriggerAction
 from loops.definition.schema.base import Shape
+from loops.definition.schema.brakes import Debounce, Overlap, RateLimit
 from loops.definition.schema.parts import Edge, Masking, NotBlank, Variable, inspect_variables
 from loops.definition.schema.triggers import EventTrigger, TriggerConfig
 from loops.definition.schema.validator import Validated, Validator
@@ -40,6 +41,9 @@ class _Head(Shape):
         "exit_on_trigger_not_matched_or_conversion",
     ] = "exit_only_at_end"
     trigger_masking: Masking | None = None
+    trigger_rate_limit: RateLimit | None = None
+    trigger_debounce: Debounce | None = None
+    trigger_overlap: Overlap | None = None
     conversion: dict[str, JsonValue] | None = None
     email_sending_rate_limit: JsonValue = None
     variables: list[JsonValue] = Field(default_factory=list)
@@ -51,8 +55,14 @@ class _Head(Shape):
             findings.refuse(join(path, "conversion"), "conversion goals are not supported yet", "leave it out")
         if self.email_sending_rate_limit:
             findings.refuse(
-                join(path, "email_sending_rate_limit"), "is not supported yet", "use trigger_masking to send less"
+                join(path, "email_sending_rate_limit"),
+                "is not supported yet",
+                "use trigger_masking or trigger_rate_limit to send less",
             )
+
+    @property
+    def brakes(self) -> Brakes:
+        return Brakes(self.trigger_rate_limit, self.trigger_debounce, self.trigger_overlap)
 
 
 _HEAD: Validator[_Head] = Validator(_Head, spare={"name": "spare", "actions": []})
@@ -118,6 +128,7 @@ class _Read:
             origin_product=head.origin_product,
             exit_condition=head.exit_condition,
             trigger_masking=head.trigger_masking,
+            brakes=head.brakes,
             variables=tuple(_values(self.variables)),
             actions=tuple(_values(self.actions)),
             edges=tuple(_values(self.edges)),
@@ -161,7 +172,6 @@ def _inspect(read: _Read, findings: Findings, project: ProjectFilters) -> None:
         action.inspect(path, findings)
         _inspect_outputs(action, path, around, findings)
         compile_action(action, path, around, findings)
-        warn_of_action(action, path, findings)
         if isinstance(action, TriggerAction):
             compile_trigger(action.config, join(path, "config"), findings, project)
     for path, edge in edges:
@@ -172,6 +182,7 @@ def _inspect(read: _Read, findings: Findings, project: ProjectFilters) -> None:
 def _inspect_head(head: _Head, trigger: TriggerConfig | None, findings: Findings) -> None:
     head.inspect("", findings)
     compile_mask(head.trigger_masking, trigger, findings)
+    inspect_brakes(head.brakes, trigger, findings)
     if isinstance(trigger, EventTrigger) and head.exit_condition in _TRIGGER_ASKED_AGAIN:
         findings.refuse(
             "exit_condition", f'"{head.exit_condition}" is not supported yet', 'use "exit_only_at_end" or leave it out'

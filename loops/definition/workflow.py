@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from loops.definition.brakes import Brakes
 from loops.definition.schema.actions import Action, TriggerAction
 from loops.definition.schema.parts import Edge, Masking, Variable
 from loops.errors import Fault
@@ -28,6 +29,7 @@ class Workflow:
     origin_product: str | None
     exit_condition: str
     trigger_masking: Masking | None
+    brakes: Brakes
     variables: tuple[Variable, ...]
     actions: tuple[Action, ...]
     edges: tuple[Edge, ...]

@@ -32,6 +32,7 @@ from loops.runs.state import (
     transition,
 )
 from loops.runs.step import StepOutcome, Transacted
+from loops.runs.succession import run_ended
 from loops.runs.variables import resolved
 from loops.store import runs as store
 from loops.store.runs import Claimed, StepRow
@@ -132,6 +133,7 @@ class Settling:
             self._park(connection, claimed, effect.wait, asked=asked, now=now)
         elif isinstance(effect, Finish):
             store.finish(*run, row, effect, now)
+            run_ended(connection, self._engine, claimed.run_id, now)
             self._tell(connection, acting, outcome, effect)
         else:
             asked = store.record(*run, row, now)
@@ -140,7 +142,9 @@ class Settling:
     def finish(self, connection: sa.Connection, claimed: Claimed, owner: str, state: RunState, effect: Finish) -> None:
         """Store that a run is over without a step. Raises RunFenced."""
         run = (connection, claimed.run_id, claimed.seq, owner, state)
-        store.finish(*run, None, effect, self._clock.now())
+        now = self._clock.now()
+        store.finish(*run, None, effect, now)
+        run_ended(connection, self._engine, claimed.run_id, now)
         if self._alerting is not None:
             self._alerting.run_over(connection, _end(claimed, effect))
 

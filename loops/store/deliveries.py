@@ -122,8 +122,8 @@ _SETTLE = (
     deliveries.update()
     .where(deliveries.c.id.in_(sa.bindparam("ids", expanding=True)))
     .values(
-        status=sa.bindparam("settled_as"), reason=sa.bindparam("told"), runs=sa.bindparam("started"),
-        next_attempt_at=None,
+        status=sa.bindparam("settled_as"), reason=sa.bindparam("told"),
+        runs=deliveries.c.runs + sa.bindparam("started", type_=sa.Integer), next_attempt_at=None,
     )
 )  # fmt: skip
 _OWNER = sa.select(claims.c.delivery_id).where(

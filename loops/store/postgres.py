@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from loops.ports import DeliveryRow, Receipt
 from loops.store.accepting import COLUMNS, EPOCH, GIVEN, Packing, settled
 from loops.store.lane import Lane, Waiting
-from loops.store.outage import busy, is_outage, unstorable
+from loops.store.outage import busy, is_deadlock, is_outage, unstorable
 from loops.threads import on_own_thread
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ _KNOWN = (
 )
 # A sender waits ten seconds for its answer: one that cannot be had is better known sooner.
 _CONNECT_SECONDS = "5"
+_DEADLOCKS = 3
 
 
 def connect(url: str, **options: Any) -> sa.Engine:  # noqa: ANN401
@@ -78,11 +79,13 @@ class PostgresWriter:
         self._lane.check_open()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, fn)
 
-    def _run(self, fn: Callable[[sa.Connection], T]) -> T:
+    def _run(self, fn: Callable[[sa.Connection], T], again: int = _DEADLOCKS) -> T:
         try:
             with self._engine.begin() as connection:
                 result = fn(connection)
         except DBAPIError as error:
+            if again and is_deadlock(error):  # the other one goes on, so a second try comes after it
+                return self._run(fn, again - 1)
             if is_outage(error):
                 raise busy(error) from error
             raise

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from loops.errors import Conflict, NotFound
 from loops.event import JsonValue
 from loops.runs.state import OVER, Wait
+from loops.store.held_rows import never_waiting
 from loops.store.runs import OPEN, end_waiting, read_wait
 from loops.store.tables import runs
 
@@ -35,6 +36,12 @@ def hold(connection: sa.Connection, run_id: str) -> None:
     connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id).with_for_update())
 
 
+def hold_now(connection: sa.Connection, run_id: str) -> None:
+    """Hold a run's row until the transaction ends, without waiting for it. Raises RowHeld."""
+    with never_waiting():
+        connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id).with_for_update(nowait=True))
+
+
 def held_to_act(connection: sa.Connection, run_id: str) -> bool:
     """Hold a run's row until the transaction ends, without waiting for it: whether something may still be done for the
     run. It may not where somebody else holds the row, nor between a request to cancel it and its end; it may for one
@@ -50,6 +57,11 @@ def held_to_act(connection: sa.Connection, run_id: str) -> bool:
 def add_cost(connection: sa.Connection, run_id: str, cost: float) -> None:
     """Add to what a run cost, in USD."""
     connection.execute(runs.update().where(runs.c.id == run_id).values(cost=runs.c.cost + cost))
+
+
+def list_in_space(connection: sa.Connection, run_id: str, space: str) -> None:
+    """List a run in the space of this id; the first that is named stays."""
+    connection.execute(runs.update().where(runs.c.id == run_id, runs.c.space.is_(None)).values(space=space))
 
 
 def wake(connection: sa.Connection, run_id: str, payload: Mapping[str, JsonValue], now: datetime) -> int:
@@ -78,7 +90,11 @@ class CancelRequest:
 
 
 def request_cancel(
-    connection: sa.Connection, run_id: str, now: datetime, stop: Callable[[sa.Connection, Wait], bool]
+    connection: sa.Connection,
+    run_id: str,
+    now: datetime,
+    stop: Callable[[sa.Connection, Wait], bool],
+    reason: str = "cancelled on request",
 ) -> CancelRequest:
     """Cancel a run that does not act now, or ask one that acts to stop; so also one that waits for something which
     `stop` cannot stop at once: that wakes the run when it has ended. Raises NotFound or Conflict."""
@@ -94,7 +110,7 @@ def request_cancel(
         status = "running"
     values: dict[str, Any] = {"cancel_requested_at": now, "updated_at": now}
     if status != "running":
-        values |= {"status": "cancelled", "reason": "cancelled on request", "finished_at": now, "deadline_at": None}
+        values |= {"status": "cancelled", "reason": reason, "finished_at": now, "deadline_at": None}
         end_waiting(connection, run_id, "cancelled", now)
     connection.execute(runs.update().where(runs.c.id == run_id).values(**values))
     return CancelRequest("running" if status == "running" else "cancelled", seq)

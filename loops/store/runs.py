@@ -24,12 +24,15 @@ PAGE = 200
 OPEN: tuple[sa.ColumnClause[str], ...] = tuple(
     sa.literal_column(f"'{name}'") for name in ("queued", "running", "waiting")
 )
+TURN = "turn"
+"""The kind of wait of a run that has not begun, since others that it must not overlap are under way."""
 _OPEN_NAMES = ("queued", "running", "waiting")
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What starts: one workflow revision for one event."""
+    """What starts: one workflow revision for one event. One that `waits_for` another run is let
+    begin by whoever ends that."""
 
     id: str
     project_id: str
@@ -42,6 +45,7 @@ class NewRun:
     replay: int
     state: RunState
     subject: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,11 @@ def insert(connection: sa.Connection, run: NewRun, now: datetime) -> bool:
     return connection.execute(insert_once(connection, runs), _values(run, now)).rowcount > 0
 
 
+def is_known(connection: sa.Connection, run_id: str) -> bool:
+    """Whether there is a run with this id."""
+    return connection.execute(sa.select(runs.c.id).where(runs.c.id == run_id)).first() is not None
+
+
 def insert_all(connection: sa.Connection, new: Sequence[NewRun], now: datetime) -> None:
     """Insert runs whose ids are not known."""
     connection.execute(insert_once(connection, runs), [_values(run, now) for run in new])
@@ -101,7 +110,8 @@ def _values(run: NewRun, now: datetime) -> dict[str, Any]:
         "subject": run.subject,
         "delivery_id": run.delivery_id,
         "replay": run.replay,
-        "status": "queued",
+        "status": "queued" if run.waits_for is None else "waiting",
+        "wait": None if run.waits_for is None else {"kind": TURN, "detail": {"run": run.waits_for}},
         "reason": "",
         "seq": 0,
         "restarts": 0,

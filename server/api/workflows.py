@@ -25,8 +25,8 @@ _MOST_DIGITS = 9
 
 async def listing(call: Call) -> web.Response:
     """Workflows, the newest first, without their graphs; archived ones only with status=archived. `search` finds words
-    of a name or description."""
-    given = call.query("status", "origin_product", "name", "search", page=True)
+    of a name or description, `space` (an id) those that list their runs there."""
+    given = call.query("status", "origin_product", "name", "search", "space", page=True)
     page = call.page(given, 2)
     rows = await call.services.workflows.page(
         call.project,
@@ -36,6 +36,7 @@ async def listing(call: Call) -> web.Response:
         origin_product=given.get("origin_product"),
         name=given.get("name"),
         search=given.get("search"),
+        space=given.get("space"),
     )
     return listed(rows, page.limit, lambda row: instant_key(row.created_at, row.id), workflow_item)
 
@@ -67,7 +68,8 @@ async def replace(call: Call) -> web.Response:
 
 async def patch(call: Call) -> web.Response:
     """Set keys of the definition that are no part of its graph: name, description, exit_condition, conversion,
-    trigger_masking, variables. The others stay. With base_version or base_updated_at as for PUT."""
+    trigger_masking, trigger_rate_limit, trigger_debounce, trigger_overlap, variables. The others stay. With
+    base_version or base_updated_at as for PUT."""
     base = _base(call.query("base_version", "base_updated_at"))
     workflow, changes = call.piece("id"), await call.free_document()
     saved = await call.services.workflows.patch(call.project, workflow, changes, call.principal.token_id, base=base)

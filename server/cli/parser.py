@@ -2,7 +2,21 @@
 
 import argparse
 
-from server.cli import access, deliveries, mcp, messages, runs, schedules, serving, starts, testing, upkeep, workflows
+from server.cli import (
+    access,
+    deliveries,
+    forecast,
+    mcp,
+    messages,
+    runs,
+    schedules,
+    serving,
+    skills,
+    starts,
+    testing,
+    upkeep,
+    workflows,
+)
 from server.cli.commands import Adder, add_places
 
 
@@ -13,6 +27,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_places(parser, None)
     add = Adder(parser.add_subparsers(metavar="COMMAND", required=True))
-    for group in (serving, workflows, schedules, testing, starts, runs, deliveries, messages, access, mcp, upkeep):
+    for group in (
+        serving,
+        workflows,
+        schedules,
+        testing,
+        forecast,
+        starts,
+        runs,
+        deliveries,
+        messages,
+        skills,
+        access,
+        mcp,
+        upkeep,
+    ):
         group.add_commands(add)
     return parser

@@ -14,15 +14,17 @@ from loops.definition import to_yaml
 from loops.definition.form import shape_of
 from loops.definition.plain import SERVER_KEYS
 from loops.definition.stored import stored_trigger, stored_variables
-from loops.store import run_queries, task_queries
+from loops.store import holds, run_queries, task_queries
 from loops.store import schedules as schedules_store
 from loops.store import workflows as store
+from loops.store.holds import HoldRow
 from loops.store.run_queries import UnderWay
 from loops.store.schedules import ScheduleRow
 from loops.store.task_queries import Spent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from loops.webhooks import Address
+from server.brake_words import brake_words
 from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
 from server.pages.inert import Shown, shown_value
@@ -36,6 +38,7 @@ from triggers.manual.event import STARTED_BY_HAND
 
 COST_DAYS = 30
 _LAST_RUNS = 10
+_MOST_HELD = 20
 _MOST_YAML = 200_000
 
 
@@ -53,6 +56,7 @@ class _Read:
     under_way: UnderWay
     schedules: list[ScheduleRow]
     spent: Spent
+    held: list[HoldRow]
     tasks: int
     address: Address | None
 
@@ -78,6 +82,9 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         start_key=secrets.token_hex(16),
         row=row,
         trigger=trigger_words(row.definition),
+        brakes=brake_words(row.definition),
+        held=read.held,
+        most_held=_MOST_HELD,
         changed=shape_of(row.definition)[1],
         fault=broken[row.id].reason if row.id in broken else "",
         rows=read.runs,
@@ -112,6 +119,7 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
         under_way=run_queries.under_way(connection, workflow_id),
         schedules=schedules_store.of_workflow(connection, workflow_id),
         spent=spent,
+        held=holds.of_workflow(connection, workflow_id, _MOST_HELD),
         tasks=tasks,
         address=visit.services.webhooks.known(connection, row) if visit.may("editor") else None,
     )

@@ -1,9 +1,9 @@
-"""All measurements, one after the other: `python -m tests.bench [github match schedules engine slack kill receive]`."""
+"""All measurements, one after the other, or those that are named: `python -m tests.bench [github match …]`."""
 
 import subprocess
 import sys
 
-BENCHES = ("github", "match", "schedules", "engine", "slack", "kill", "receive")
+BENCHES = ("github", "match", "schedules", "forecast", "engine", "slack", "kill", "workspace", "receive")
 
 
 def main() -> int:

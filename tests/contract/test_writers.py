@@ -212,6 +212,28 @@ async def test_an_outage_in_the_middle_of_a_closure_undoes_it(postgres, sessions
 
 
 @pytest.mark.postgres
+async def test_two_transactions_that_wait_for_each_other_both_come_through(postgres):
+    both = threading.Barrier(2)
+    tries: list[int] = []
+
+    def locking(first: int, second: int) -> Callable[[sa.Connection], None]:
+        def closure(connection: sa.Connection) -> None:
+            tries.append(first)
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(first)))
+            if tries.count(first) == 1:
+                both.wait(30)
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(second)))
+            count(connection)
+
+        return closure
+
+    await postgres.writer.run(count_from(0))
+    await asyncio.gather(postgres.writer.run(locking(1, 2)), postgres.writer.run(locking(2, 1)))
+    assert await counted(postgres) == 2
+    assert len(tries) > 2
+
+
+@pytest.mark.postgres
 async def test_a_connection_lost_while_nothing_happened_goes_unnoticed(postgres, sessions_end):
     await postgres.writer.run(count_from(0))
     await postgres.writer.accept(delivery_row())

@@ -18,6 +18,7 @@ from loops.connections.github import GitHubClients
 from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import Mask, SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
+from loops.own_output import PURPOSE, Marks
 from loops.ports import DeliveryRow, Reader
 from loops.runs.control import RunControl
 from loops.runs.load import ProgramLoader
@@ -43,12 +44,16 @@ from server.checks.outside import ChannelLook
 from server.metrics import Metrics
 from server.services import Services
 from server.web import make_app
+from triggers.audience import Audience
 from triggers.definitions import Definitions
+from triggers.forecasting import Forecasts
 from triggers.handoff import Handoff
 from triggers.intake import Intake
 from triggers.manual.receive import ByHand
+from triggers.own_output import OwnOutput
 from triggers.registry import SOURCES
 from triggers.replay import Replays
+from triggers.rights import Rights
 from triggers.testing import WorkflowTester
 
 NOW = datetime(2026, 7, 6, 12, 0, 0, 123456, tzinfo=UTC)
@@ -321,6 +326,13 @@ async def open_site(
     await database.aclose()
 
 
+def _forecasts(box: SecretBox, database: Database, clock: SetClock, definitions: Definitions) -> Forecasts:
+    clients = GitHubClients(box)
+    rights = Rights(clients, database.writer, clock, answered=lambda: None)
+    audience = Audience(definitions, rights, OwnOutput(Marks(box.derive_all(PURPOSE))), clients, 0)
+    return Forecasts(database.reader, clock, SOURCES, audience, QuotaLimits(), "")
+
+
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:
     box = SecretBox(settings.secret_keys)
     book = ConnectionBook(database.reader, box)
@@ -329,6 +341,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
     steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
+    definitions = Definitions(lambda *_revision: RunState(None), lambda *_revision: ())
     return Services(
         settings=settings,
         reader=database.reader,
@@ -339,9 +352,10 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         book=book,
         repositories=GitHubRepositories(database.reader, GitHubClients(box)),
         slack=slack,
+        sandbox=None,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
-        definitions=Definitions(lambda *_revision: RunState(None), lambda *_revision: ()),
+        definitions=definitions,
         workflows=Workflows(
             database.writer,
             database.reader,
@@ -355,10 +369,10 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
         replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
+        forecasts=_forecasts(box, database, clock, definitions),
         tester=WorkflowTester(StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, MASK),
         runs=runs,
         messages=messages,
         metrics=Metrics(),
-        sandbox=None,
         public_url=lambda: public_url,
     )

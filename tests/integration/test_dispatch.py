@@ -20,8 +20,9 @@ from loops.store.tables import claims, deliveries, epochs, events, projects, rev
 from server.app import Wiring
 from tests.contract.databases import away, terminate
 from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
-from triggers.dispatch import BatchOutcome, run_id
+from triggers.dispatch import BatchOutcome
 from triggers.github import GitHubSource
+from triggers.run_ids import run_id
 from triggers.source import Arrival, Ignored, Incoming
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -288,7 +288,8 @@ async def test_the_installation_of_the_delivery_is_the_one_that_asks(service, hu
     await live.services.workflows.disable(PROJECT, flow, running="drain")
 
 
-async def test_what_waits_for_github_holds_up_nobody_else_and_keeps_the_order_of_its_subject(live, hub):
+async def test_what_waits_for_github_holds_up_nobody_else_and_keeps_the_order_of_its_subject(live, hub, monkeypatch):
+    monkeypatch.setattr("loops.connections.github.SECONDS", 60.0)  # a slow machine is not out of patience
     slow = (await live.create(listening(WRITERS))).id
     fast = (await live.create(listening(exact("body", "quick", operator="icontains")))).id
     hub.may("ada", "write")

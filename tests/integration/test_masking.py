@@ -22,7 +22,8 @@ from server.pages.words import stage_words
 from tests.integration.running import PROJECT, Running, issue, log_action, running, workflow
 from tests.integration.test_dispatch import Failing, all_batches, batch, count, posted
 from triggers.github import GitHubSource
-from triggers.masking import Key, Mask, Rule
+from triggers.keys import Key
+from triggers.masking import Mask, Rule
 from triggers.source import Ignored
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -13,7 +13,7 @@ from loops.store.tables import deliveries, events, runs
 from tests.integration.running import issue
 from tests.integration.serving import Api, fresh_token, listening, workflow
 from tests.integration.test_webhooks import hooked, send
-from triggers.dispatch import run_id
+from triggers.run_ids import run_id
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -92,7 +92,7 @@ async def test_a_service_with_a_sandbox_says_so(
     assert ready["sandbox"] == check.message == "commands of tasks run in bubblewrap"
     assert check.state == "ok"
     left = [one.name for one in (work_dir / "works").iterdir()]
-    assert left == [".sandbox"]
+    assert sorted(left) == [".sandbox", "cache", "home", "patches", "tasks"]
 
 
 async def test_a_service_that_is_told_to_do_without_warns_everywhere(

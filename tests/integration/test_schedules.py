@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
 from loops.errors import Conflict, NotFound, ScheduleError
+from loops.runs.succession import run_ended
 from loops.store import schedules as store
 from loops.store import workflows as workflows_store
 from loops.store.database import Database, open_database
 from loops.store.schedule_tables import occurrences, schedules
+from loops.store.tables import runs
 from tests.integration.almanac import PROJECT, Almanac
 from tests.integration.serving import workflow
 
@@ -421,6 +424,44 @@ async def test_masking_never_holds_for_a_schedule(almanac):
     await almanac.at("2026-06-15 09:00:01")
     await almanac.at("2026-06-15 10:00:01")
     assert len(await almanac.runs_of(flow)) == 2
+
+
+OVERLAPS: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    ({"policy": "skip"}, ["ran", "skipped", "ran"], ["queued"]),
+    ({"policy": "queue", "maximum": 1}, ["ran", "ran", "skipped"], ["queued", "waiting"]),
+    ({"policy": "parallel", "maximum": 2}, ["ran", "ran", "ran"], ["queued", "queued"]),
+    ({"policy": "restart"}, ["ran", "ran", "ran"], ["cancelled", "queued"]),
+]
+
+
+@pytest.mark.parametrize(("overlap", "outcomes", "before"), OVERLAPS, ids=[one[0]["policy"] for one in OVERLAPS])
+async def test_an_occurrence_meets_the_overlap_policy_and_no_other_brake(almanac, overlap, outcomes, before):
+    limits = {"trigger_rate_limit": {"count": 1, "period": 86_400}, "trigger_debounce": {"quiet": 60, "longest": 60}}
+    flow = await almanac.workflow(trigger_overlap=overlap, **limits)
+    schedule = await almanac.schedule(flow)
+    await almanac.at("2026-06-15 09:00")
+    await almanac.at("2026-06-15 10:00")
+    assert [run["status"] for run in await almanac.runs_of(flow)] == before
+    if before[-1] != "waiting":  # the last one is over before the third is due
+        (*_, last) = await almanac.runs_of(flow)
+
+        def end(connection: sa.Connection) -> None:
+            connection.execute(runs.update().where(runs.c.id == last["id"]).values(status="completed"))
+            run_ended(connection, almanac.queue, last["id"], almanac.clock.now())
+
+        await almanac.write(end)
+    await almanac.at("2026-06-15 11:00")
+    assert [one.outcome for one in await almanac.past(schedule)] == outcomes
+    skipped = [one.reason for one in await almanac.past(schedule) if one.outcome == "skipped"]
+    assert all("is under way" in reason for reason in skipped)
+
+
+async def test_two_schedules_of_one_workflow_that_are_due_at_once_meet_its_overlap_policy(almanac):
+    flow = await almanac.workflow(trigger_overlap={"policy": "skip"})
+    both = [await almanac.schedule(flow, timezone=zone) for zone in ("UTC", "Europe/Berlin")]
+    await almanac.at("2026-06-15 09:00")
+    assert sorted([(await almanac.past(one))[0].outcome for one in both]) == ["ran", "skipped"]
+    assert len(await almanac.runs_of(flow)) == 1
 
 
 async def test_a_schedule_of_cron_fires_and_a_rule_may_take_its_place(almanac):

@@ -13,13 +13,16 @@ import liquid
 import pytest
 from pydantic_core import to_jsonable_python
 
+from config.runner_settings import PREFIX as RUNNER_PREFIX
+from config.runner_table import RUNNER_KEYS
 from config.setting_table import PREFIX, SETTINGS
-from config.settings import CLIENT_VARIABLES
+from config.settings import CLIENT_VARIABLES, STEP_PREFIX
 from loops.definition import parse_workflow, read_documents
 from loops.definition.inputs import FUNCTIONS, SOURCES, Inputs, templated
 from loops.definition.inputs.email import Mail
 from loops.definition.schema import actions, triggers
 from loops.definition.schema.base import Shape
+from loops.definition.schema.brakes import Debounce, QueueOverlap, RateLimit
 from loops.definition.schema.parts import Edge, Input, Masking, OutputMapping, Variable
 from loops.errors import DefinitionError, TemplateError
 from loops.event import Event, event_json
@@ -50,7 +53,8 @@ from tests.unit.triggers.slack import deliveries as slack_deliveries
 from triggers.github.event import EVENT_NAME
 from triggers.github.ignored import ignored_reason
 from triggers.github.payload import Payload
-from triggers.masking import Key, mask_of
+from triggers.keys import Key
+from triggers.masking import mask_of
 from triggers.schedule.event import to_event
 from triggers.slack.event import EVENT_NAME as SLACK_EVENT_NAME
 from triggers.slack.ignored import ignored_reason as slack_ignored
@@ -292,6 +296,9 @@ def _shown(name: str, default: object) -> str:
         ("Variables", Variable),
         ("output_variable", OutputMapping),
         ("trigger_masking", Masking),
+        ("trigger_rate_limit", RateLimit),
+        ("trigger_debounce", Debounce),
+        ("trigger_overlap", QueueOverlap),
     ],
 )
 def test_the_keys_of_each_part_are_what_its_schema_says(heading: str, shape: type[Shape]) -> None:
@@ -404,7 +411,10 @@ def test_a_secret_that_the_documentation_writes_into_a_tree_is_one_that_git_igno
 def test_every_setting_that_is_named_exists() -> None:
     known = {*(one.variable for one in SETTINGS), *CLIENT_VARIABLES, *TEST_VARIABLES}
     named = {name for path in PAGES for name in re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*\b", path.read_text("utf-8"))}
-    assert named <= known
+    named -= {name for name in named if name.startswith(STEP_PREFIX)}
+    runners = {name for name in named if name.startswith(RUNNER_PREFIX)}
+    assert named - runners <= known
+    assert [name for name in runners if not name.endswith(tuple(f"_{key.variable}" for key in RUNNER_KEYS))] == []
 
 
 def test_the_table_of_metrics_is_what_the_service_has() -> None:

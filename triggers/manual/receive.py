@@ -15,22 +15,28 @@ from loops.errors import Conflict
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Writer
 from loops.projects import project_filters
+from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import deliveries, run_keys
 from loops.store import workflows as workflows_store
+from loops.store.held_rows import once_free
 from loops.store.workflows import WorkflowRow
 from triggers.manual.event import read_variables, to_event, trigger_started_by_hand
-from triggers.starting import Begin, Start, start_run, undelivered
+from triggers.overlap_stage import Starting
+from triggers.starting import Begin, Start, admission, start_run, undelivered
 from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.manual")
 
 
 class ByHand:
-    """Masks and claims never hold for a start by hand; the quotas of its tasks do."""
+    """Of the brakes overlap alone holds for a start by hand; the quotas of its tasks do too."""
 
-    def __init__(self, writer: Writer, engine: Engine, clock: Clock, begin: Begin) -> None:
+    def __init__(
+        self, writer: Writer, engine: Engine, clock: Clock, begin: Begin, stop: Stop = nothing_to_stop
+    ) -> None:
+        """`stop` stops what a run waits for that another one replaces."""
         self._writer = writer
-        self._engine = engine
+        self._starting = Starting(engine, stop)
         self._clock = clock
         self._begin = begin
 
@@ -40,7 +46,7 @@ class ByHand:
         """Start a run; `by` is who asks. With a key that came in the last 24 hours the first answer is given again.
 
         Raises NotFound, RequestError for variables that do not fit, and Conflict for a workflow that is not active or
-        is not started by hand, or a key that came with other variables.
+        is not started by hand, whose overlap policy starts nothing now, or a key that came with other variables.
         """
         asked = hashlib.sha256(json.dumps(dict(variables), sort_keys=True).encode()).hexdigest()
         now = self._clock.now()
@@ -55,7 +61,7 @@ class ByHand:
                 run_keys.put(connection, workflow_id, key, asked, answer, now)
             return answer
 
-        answer = await self._writer.run(start)
+        answer = await once_free(self._writer, start)
         log.info("run started by hand", extra={"workflow_id": workflow_id, "run_id": answer["run"]})
         return answer
 
@@ -71,9 +77,14 @@ class ByHand:
         project = project_filters(connection, row.project_id)
         state = self._begin(row.id, row.version, project, lambda: row.definition)
         state = dataclasses.replace(state, variables={**state.variables, **values})
-        verdict = Verdict(row.id, row.version, "start", passed=True, reason=f"started by hand, by {by}")
+        admitted = admission(connection, self._starting, row, event, now)
+        if not admitted.passes:
+            hint = "wait until that is over, or cancel it: loops cancel RUN"
+            raise Conflict(f"workflow {row.name!r} starts nothing now: {admitted.reason}", hint=hint)
+        reason = f"started by hand, by {by}{f'; {admitted.reason}' if admitted.reason else ''}"
+        verdict = Verdict(row.id, row.version, "start", passed=True, reason=reason)
         deliveries.put_event(connection, undelivered(row.project_id, event, verdict), now)
-        run = start_run(connection, self._engine, Start(row, event, state), now)
+        run = start_run(connection, self._starting, Start(row, event, state), now, admitted)
         return {"status": "queued", "run": run, "invocation_id": run, "workflow": row.id, "event": event.name}
 
 

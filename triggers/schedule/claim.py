@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from loops.definition.stored import stored_entry, stored_variables
 from loops.errors import LoopsError, RequestError, RowHeld, StoreBusy
 from loops.ports import Clock, Engine, Reader, Writer
+from loops.runs.settling import Stop, nothing_to_stop
 from loops.runs.state import RunState
 from loops.runs.variables import MOST_BYTES, size_of
 from loops.schedules.draft import CatchUp
@@ -25,6 +26,7 @@ from loops.storable import storable_text
 from loops.store import schedules as store
 from loops.store.schedules import ScheduleRow
 from loops.store.workflows import WorkflowRow
+from triggers.overlap_stage import Starting
 from triggers.schedule.event import to_event
 from triggers.schedule.plan import Due, Outcome, Plan, plan
 from triggers.schedule.sheet import Sheet
@@ -56,7 +58,7 @@ class Claimed:
 
 
 class Occurrences:
-    """Looks for what is due, and starts it. Neither masks nor claims hold for it; the quotas of its tasks do."""
+    """Looks for what is due, and starts it. Of the brakes only overlap holds for it; the quotas of its tasks do too."""
 
     def __init__(
         self,
@@ -65,10 +67,12 @@ class Occurrences:
         engine: Engine,
         clock: Clock,
         observe: Callable[[Claimed], None] = lambda _claimed: None,
+        stop: Stop = nothing_to_stop,
     ) -> None:
+        """`stop` stops what a run waits for that another one replaces."""
         self._writer = writer
         self._reader = reader
-        self._engine = engine
+        self._starting = Starting(engine, stop)
         self._clock = clock
         self._observe = observe
         self._held: list[ScheduleRow] = []  # of one batch
@@ -130,7 +134,7 @@ class Occurrences:
         planned = [(row, workflow, self._planned(connection, row, workflow, now)) for row, workflow in found]
         keys = [(row.id, due.at) for row, _, one in planned if one is not None for due in one.occurrences]
         known = store.known(connection, keys)
-        sheet = Sheet(connection, self._engine, now)
+        sheet = Sheet(connection, self._starting, now)
         for row, workflow, one in planned:
             if one is None:
                 continue
@@ -162,16 +166,23 @@ class Occurrences:
         if due.outcome not in ("ran", "late") or zone is None:
             sheet.decide(row, due)
             return due
+        event = to_event(row.id, due.at, zone, late=due.outcome == "late")
         try:
             state = initial_state(workflow, row)
+            admitted = sheet.admission(workflow, event)
+        except RowHeld:
+            raise  # it stays due
         except LoopsError as error:
             refused = Due(due.at, "refused", _told(error))
             sheet.decide(row, refused)
             return refused
-        event = to_event(row.id, due.at, zone, late=due.outcome == "late")
-        reason = f"its schedule was due{f'; {due.reason}' if due.reason else ''}"
+        if not admitted.passes:
+            skipped = Due(due.at, "skipped", admitted.reason)
+            sheet.decide(row, skipped)
+            return skipped
+        reason = "; ".join(filter(None, ("its schedule was due", due.reason, admitted.reason)))
         verdict = Verdict(workflow.id, workflow.version, "start", passed=True, reason=reason)
-        sheet.start(row, due, Start(workflow, event, state), verdict)
+        sheet.start(row, due, Start(workflow, event, state), verdict, admitted)
         return due
 
 

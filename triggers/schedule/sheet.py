@@ -10,14 +10,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from loops.ports import Engine
+from loops.event import Event
 from loops.store import deliveries
 from loops.store import schedules as store
 from loops.store.deliveries import EventRow
 from loops.store.schedules import OccurrenceRow, ScheduleRow
-from triggers.dispatch import run_id
+from loops.store.workflows import WorkflowRow
+from triggers.overlap_stage import Admitted, Starting
+from triggers.run_ids import run_id
 from triggers.schedule.plan import Due
-from triggers.starting import Start, start_runs, undelivered
+from triggers.starting import Start, admission, start_run, start_runs, undelivered
 from triggers.verdict import Verdict
 
 
@@ -26,25 +28,31 @@ class Sheet:
     """Decisions of one transaction that are not stored yet."""
 
     connection: sa.Connection
-    engine: Engine
+    starting: Starting
     now: datetime
     decided: list[OccurrenceRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
-    starts: dict[str, Start] = field(default_factory=dict)
+    starts: dict[str, tuple[Start, Admitted]] = field(default_factory=dict)
     moves: list[dict[str, Any]] = field(default_factory=list)
 
     def decide(self, row: ScheduleRow, due: Due) -> None:
         """What becomes of an occurrence that starts nothing."""
         self.decided.append(OccurrenceRow(row.id, due.at, due.outcome, due.reason, None, self.now))
 
-    def start(self, row: ScheduleRow, due: Due, start: Start, verdict: Verdict) -> None:
+    def admission(self, workflow: WorkflowRow, event: Event) -> Admitted:
+        """What the workflow's overlap policy makes of an occurrence. Raises RowHeld and DefinitionError."""
+        if workflow.id in self.starts:
+            self.store()
+        return admission(self.connection, self.starting, workflow, event, self.now)
+
+    def start(self, row: ScheduleRow, due: Due, start: Start, verdict: Verdict, admitted: Admitted) -> None:
         """An occurrence starts a run of its workflow."""
         if start.row.id in self.starts:
             self.store()
         run = run_id(start.event, row.project_id, start.row.id)
         self.decided.append(OccurrenceRow(row.id, due.at, due.outcome, due.reason, run, self.now))
         self.events.append(undelivered(row.project_id, start.event, verdict))
-        self.starts[start.row.id] = start
+        self.starts[start.row.id] = (start, admitted)
 
     def move(self, row: ScheduleRow, next_due: datetime | None, status: str) -> None:
         """When the schedule is due next; None with the status `active` where it rests from now."""
@@ -57,7 +65,15 @@ class Sheet:
             store.decide(self.connection, self.decided)
         if self.starts:
             deliveries.put_events(self.connection, self.events, self.now)
-            start_runs(self.connection, self.engine, list(self.starts.values()), self.now)
+            self._start()
         if self.moves:
             store.move(self.connection, self.moves)
         self.decided, self.events, self.starts, self.moves = [], [], {}, []
+
+    def _start(self) -> None:
+        alike = [start for start, admitted in self.starts.values() if admitted.place is None]
+        if alike:
+            start_runs(self.connection, self.starting.engine, alike, self.now)
+        for start, admitted in self.starts.values():
+            if admitted.place is not None:
+                start_run(self.connection, self.starting, start, self.now, admitted)

@@ -6,19 +6,30 @@ what the form could not show.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from loops.definition.brakes import DEBOUNCE, OVERLAP, RATE_LIMIT, Brakes, stored_brakes
 from loops.definition.findings import Findings, join, shown
 from loops.definition.form.starts import config_of, start_of
 from loops.definition.form.steps import EMAIL, SLACK, TASK, notice_of, notice_step, task_config, task_of
-from loops.definition.form.values import NOTICE_NAMES, Declared, LoopForm, Mask, Output, StepNames
+from loops.definition.form.values import (
+    NOTICE_NAMES,
+    Debounce,
+    Declared,
+    LoopForm,
+    Mask,
+    Output,
+    Overlap,
+    RateLimit,
+    StepNames,
+)
 from loops.definition.schema.actions import Action, ActionShape, ExitAction, FunctionConfig, TriggerAction
 from loops.definition.schema.parts import Edge, Masking, Variable
-from loops.errors import Fault
+from loops.errors import DefinitionError, Fault
 from loops.event import JsonValue
 
 __all__ = ["Changed", "LoopForm", "Shape", "document_of", "form_of", "shape_of"]
@@ -69,6 +80,7 @@ def document_of(form: LoopForm) -> dict[str, JsonValue]:
         "origin_product": ORIGIN,
         "exit_condition": _AT_END,
         **masking,
+        **_brakes_json(form),
         "variables": _variables_json(form),
         "actions": [{**_names_json(names), **step} for names, step in steps],
         "edges": edges,
@@ -92,6 +104,15 @@ def _masking_json(mask: Mask) -> JsonValue:
     return {"hash": mask.hash, "ttl": mask.ttl, "threshold": mask.threshold}
 
 
+def _brakes_json(form: LoopForm) -> dict[str, JsonValue]:
+    brakes = {RATE_LIMIT: form.rate_limit, DEBOUNCE: form.debounce, OVERLAP: form.overlap}
+    return {
+        name: {key: value for key, value in asdict(brake).items() if value is not None}
+        for name, brake in brakes.items()
+        if brake is not None
+    }
+
+
 def _names_json(names: StepNames) -> dict[str, JsonValue]:
     told: dict[str, JsonValue] = {"id": names.id, "name": names.name}
     return {**told, "description": names.description} if names.description else told
@@ -105,16 +126,30 @@ def form_of(document: Mapping[str, Any]) -> LoopForm | Changed:
         edges = _EDGES.validate_python(document.get("edges") or ())
         variables = _VARIABLES.validate_python(document.get("variables") or ())
         masking = _MASKING.validate_python(document.get("trigger_masking"))
+        brakes = stored_brakes(document)
     except ValidationError as error:
         return Changed((Fault("", f"it is not what this release reads: {error.errors()[0]['msg']}"),))
+    except DefinitionError as error:
+        return Changed(error.faults)
     _inspect_head(document, findings)
     chain = _Chain(actions, findings)
     if chain.complete:
         chain.inspect_edges(edges, findings)
         form = _read(document, chain, variables, masking, findings)
+        form = None if form is None else _braked(form, brakes)
         if form is not None and not findings.faults:
             return form
     return Changed(tuple(findings.faults))
+
+
+def _braked(form: LoopForm, brakes: Brakes) -> LoopForm:
+    limit, debounce, overlap = brakes.rate_limit, brakes.debounce, brakes.overlap
+    return replace(
+        form,
+        rate_limit=None if limit is None else RateLimit(limit.count, limit.period, limit.key),
+        debounce=None if debounce is None else Debounce(debounce.quiet, debounce.longest, debounce.key),
+        overlap=None if overlap is None else Overlap(overlap.policy, getattr(overlap, "maximum", None), overlap.key),
+    )
 
 
 def _inspect_head(document: Mapping[str, Any], findings: Findings) -> None:

@@ -96,6 +96,33 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
+class RateLimit:
+    """See trigger_rate_limit."""
+
+    count: int
+    period: int
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Debounce:
+    """See trigger_debounce."""
+
+    quiet: int
+    longest: int
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """See trigger_overlap. `maximum` is that of `queue` and `parallel`; the others have none."""
+
+    policy: Literal["skip", "queue", "restart", "parallel"]
+    maximum: int | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """A variable that the task sets: what lies at `path` of its result, such as `final_message`, `pr_urls` or
     `output.severity`. An empty `type` is that of a variable which is not declared."""
@@ -131,6 +158,7 @@ class Task:
     scopes: Literal["read_only", "full"] = "read_only"
     space: str = ""
     reply_in_thread: bool | None = None
+    external_users: bool | None = None
     most_at_once: int | None = None
     non_failures: tuple[JsonValue, ...] = (409,)
     outputs: tuple[Output, ...] = (Output("task_final_message", "final_message"),)
@@ -184,6 +212,9 @@ class LoopForm:
     notice: Notice | None = None
     description: str = ""
     mask: Mask | None = None
+    rate_limit: RateLimit | None = None
+    debounce: Debounce | None = None
+    overlap: Overlap | None = None
     variables: tuple[Declared, ...] = ()
     reason: str | None = "Task finished"
     start_names: StepNames = StepNames("trigger", "Trigger")

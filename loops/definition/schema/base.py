@@ -39,13 +39,14 @@ class Shape(BaseModel):
     """A JSON object with a closed set of keys; nothing is coerced and nothing clamped.
 
     `not_here` names keys that other systems know and Loops does not take (yet), with the reason; `kinds` does so for
-    the values of `type`, on the classes of a union.
+    the values of `type`, on the classes of a union. `tag` is the key that a union is told apart by.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     not_here: ClassVar[Mapping[str, str]] = {}
     kinds: ClassVar[Kinds | None] = None
+    tag: ClassVar[str] = "type"
 
     def inspect(self, path: str, findings: Findings) -> None:
         """Report what the types of the fields alone cannot tell. `path` is where the object stands."""

@@ -35,7 +35,7 @@ def places_of(error: ValidationError, annotation: object, raw: JsonValue) -> Ite
 def _place(detail: ErrorDetails, annotation: object, raw: object) -> tuple[list[str | int], type[Shape] | None, object]:
     parts, owner, reached = _locate(annotation, raw, detail["loc"])
     if detail["type"].startswith("union_tag_"):
-        parts.append("type")
+        parts.append(str(detail["ctx"]["discriminator"]).strip("'"))
     return parts, owner, reached
 
 
@@ -74,12 +74,12 @@ def _bare(annotation: object) -> object:
 
 def _options(annotation: object) -> tuple[object, ...]:
     if get_origin(annotation) in (Union, UnionType):
-        return tuple(_bare(option) for option in get_args(annotation))
+        return tuple(one for option in get_args(annotation) for one in _options(_bare(option)))
     return (annotation,)
 
 
 def _member(annotation: object, part: str | int) -> type[Shape] | None:
-    """The class of a union whose `type` is this part of a loc."""
+    """The class of a union whose tag is this part of a loc."""
     options = _options(annotation)
     if len(options) > 1:
         for option in options:
@@ -89,8 +89,8 @@ def _member(annotation: object, part: str | int) -> type[Shape] | None:
 
 
 def tags(shape: type[Shape]) -> tuple[str, ...]:
-    """The values of `type` that a class of a union stands for."""
-    field = shape.model_fields.get("type")
+    """The values of its tag that a class of a union stands for."""
+    field = shape.model_fields.get(shape.tag)
     return get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
 
 

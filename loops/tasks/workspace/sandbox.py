@@ -73,6 +73,10 @@ OnLine = Callable[[bytes], Awaitable[None]]
 class Sandbox(Protocol):
     """One open sandbox. When it is left, or its caller is cancelled, every process in it is gone."""
 
+    @property
+    def room(self) -> Room:
+        """What it is made of; another one may be made of the same."""
+
     async def run(self, command: Command, on_line: OnLine | None = None) -> Ran:
         """Execute a command to its end; `on_line` is told each whole line of stdout as it comes, and what it is told
         is kept in `Ran.stdout` too. Raises SandboxError where nothing could be started."""

@@ -20,6 +20,36 @@ _MASKING: Schema = {
     "type": ["object", "null"],
     "description": 'Holds back repeats: {"hash": "{person.id}", "ttl": seconds, "threshold": null}.',
 }
+_KEY: Schema = {
+    "type": ["string", "null"],
+    "description": "Counts each value by itself, as {event.properties.repository}.",
+}
+_SPAN: Schema = {"type": "integer", "minimum": 1, "description": "Seconds."}
+_BRAKES: Mapping[str, Schema] = {
+    "trigger_masking": _MASKING,
+    "trigger_rate_limit": {
+        "type": ["object", "null"],
+        "description": "Lets count events pass within any period, and drops the others.",
+        "properties": {"count": {"type": "integer", "minimum": 1}, "period": _SPAN, "key": _KEY},
+        "required": ["count", "period"],
+    },
+    "trigger_debounce": {
+        "type": ["object", "null"],
+        "description": "Holds events until none came for quiet seconds, longest at most; the last one runs.",
+        "properties": {"quiet": _SPAN, "longest": _SPAN, "key": _KEY},
+        "required": ["quiet", "longest"],
+    },
+    "trigger_overlap": {
+        "type": ["object", "null"],
+        "description": "What becomes of an event while a run is under way. queue and parallel need a maximum.",
+        "properties": {
+            "policy": {"type": "string", "enum": ["skip", "queue", "restart", "parallel"]},
+            "maximum": {"type": "integer", "minimum": 1},
+            "key": _KEY,
+        },
+        "required": ["policy"],
+    },
+}
 _BASE: Mapping[str, Schema] = {
     "base_version": whole("Its version as you read it: a conflict where it is another by now.", 1, 999_999_999),
     "base_updated_at": text("Its updated_at as you read it, likewise."),
@@ -61,7 +91,7 @@ TOOLS = (
                 origin_product=choice("loops for a loop; leave it out for other workflows.", "loops", "broadcasts"),
                 exit_condition=choice("When a run leaves early.", *_EXIT_CONDITIONS),
                 variables=_VARIABLES,
-                trigger_masking=_MASKING,
+                **_BRAKES,
                 actions=objects("The steps; exactly one has the type trigger."),
                 edges=objects('The ways between them: {"from", "to", "type": "continue"}, or "branch" with an index.'),
             )
@@ -93,6 +123,16 @@ TOOLS = (
         outside=True,
     ),
     Tool(
+        "workflows-forecast",
+        READS,
+        route("POST", "/workflows/{id}/forecast"),
+        "Hold a workflow, also a draft, against what was received in the last days as if it had been enabled: how many "
+        "runs it would have started, what its filters and brakes would have stopped, about what it would have cost, "
+        "and which quota it would have reached. Starts nothing.",
+        takes("id", id=WORKFLOW, days=whole("How many days; 7 without.", 1, 90)),
+        outside=True,
+    ),
+    Tool(
         "workflows-update",
         OVERWRITES,
         route("PATCH", "/workflows/{id}"),
@@ -105,7 +145,7 @@ TOOLS = (
             description={"type": "string", "description": "What it is for."},
             exit_condition=choice("When a run leaves early.", *_EXIT_CONDITIONS),
             variables=_VARIABLES,
-            trigger_masking=_MASKING,
+            **_BRAKES,
             **_BASE,
         ),
         parameters=frozenset(_BASE),

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from loops.definition import parse_workflow
 from loops.definition.form import Changed, LoopForm, document_of, form_of, shape_of
 from loops.definition.form.values import (
+    Debounce,
     Declared,
     EmailNotice,
     GitHubStart,
     ManualStart,
     Mask,
     Output,
+    Overlap,
     PostHogStart,
+    RateLimit,
     ScheduleStart,
     SlackNotice,
     SlackStart,
@@ -59,6 +62,7 @@ TASKS = st.builds(
     scopes=st.sampled_from(["read_only", "full"]),
     space=st.sampled_from(["", "12|Growth"]),
     reply_in_thread=MAYBE,
+    external_users=MAYBE,
     most_at_once=st.none() | st.integers(1, 100),
     non_failures=st.sampled_from([(409,), (), (409, "5xx")]),
     outputs=st.just(()),
@@ -78,6 +82,11 @@ NOTICES = st.one_of(
         sender_email=st.sampled_from(["", "loops@example.com"]),
         more=st.sampled_from([{}, {"tracking_enabled": False}, {"design": {"rows": [1]}}]),
     ),
+)
+
+
+OVERLAPS = st.builds(Overlap, st.sampled_from(["skip", "restart"]), st.none(), st.none() | WORDS) | st.builds(
+    Overlap, st.sampled_from(["queue", "parallel"]), st.integers(1, 9), st.none() | WORDS
 )
 
 
@@ -101,6 +110,9 @@ def forms(draw: Any) -> LoopForm:
         notice=notice,
         description=draw(LATER),
         mask=draw(st.none() | st.builds(Mask, WORDS, st.none() | st.integers(60, 99), st.none() | st.integers(0, 9))),
+        rate_limit=draw(st.none() | st.builds(RateLimit, st.integers(1, 9), st.integers(1, 99), st.none() | WORDS)),
+        debounce=draw(st.none() | st.builds(Debounce, st.integers(1, 9), st.integers(9, 99), st.none() | WORDS)),
+        overlap=draw(st.none() | OVERLAPS),
         variables=tuple(declared),
         reason=draw(st.none() | LATER),
         start_names=names[0],

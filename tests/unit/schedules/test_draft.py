@@ -79,6 +79,8 @@ def test_other_workflows_have_any_rule_that_is_at_most_hourly():
         ({"rrule": DAILY, "starts_at": None}, "starts_at"),
         ({"rrule": 5}, "rrule"),
         ({"rrule": DAILY, "timezone": ["UTC"]}, "timezone"),
+        ({"rrule": DAILY, "timezone": "localtime"}, "timezone"),
+        ({"rrule": DAILY, "timezone": "right/Europe/Berlin"}, "timezone"),
         ({"rrule": DAILY, "catch_up": "some"}, "catch_up"),
         ({"rrule": DAILY, "catch_up": ["last"]}, "catch_up"),
         ({"rrule": DAILY, "variables": []}, "variables"),

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from loops.definition import listening_mask
 from loops.definition.schema.parts import Masking
-from triggers.masking import LONGEST_WINDOW, Key, Mask, Rule, Unmasked, Window, decide, mask_of, words
+from triggers.keys import Key
+from triggers.masking import LONGEST_WINDOW, Mask, Rule, Unmasked, Window, decide, mask_of, words
 
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ALL = "all"

@@ -1,4 +1,4 @@
-"""What a workflow says and this release does not do is taken, given back the same, and warned about."""
+"""What a workflow says and that has no effect is taken, given back the same, and warned about."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from tests.unit.definition.documents import (
     faults_of,
     parsed,
     with_action,
-    with_function,
 )
 
 MASKING = {"hash": "{event.properties.number}", "ttl": 3600}
@@ -37,21 +36,34 @@ def test_the_slack_event_starts_a_workflow_as_the_github_event_does():
     assert told(with_action(WORKING, "slack")) == {}
 
 
-def test_an_input_that_nothing_uses_yet_is_a_warning():
-    given = {"repository": "acme/widgets", "connectors": [3], "skills": ["triage"], "channel": "9|operations"}
-    document = with_function("template-posthog-create-task", prompt="Do it", **given)
-    place = "actions[1].config.inputs"
-
-    assert list(told(document)) == [f"{place}.{name}" for name in given]
-    assert told(with_function("template-posthog-create-task", prompt="Do it")) == {}
-
-
 def test_every_function_that_a_workflow_may_name_is_carried_out():
     assert set(FUNCTIONS) == set(TEMPLATES)
 
 
 def test_masking_is_applied_and_not_warned_of():
     assert told({**with_action(WORKING), "trigger_masking": MASKING}) == {}
+
+
+BRAKES = {
+    "trigger_rate_limit": {"count": 1, "period": 60},
+    "trigger_debounce": {"quiet": 60, "longest": 600, "key": "{event.properties.number}"},
+    "trigger_overlap": {"policy": "queue", "maximum": 3},
+}
+
+
+def test_brakes_are_applied_and_not_warned_of():
+    assert told({**with_action(WORKING), **BRAKES}) == {}
+
+
+@pytest.mark.parametrize("trigger", ["schedule", "manual"])
+def test_brakes_that_hold_for_deliveries_alone_are_a_warning_on_other_triggers(trigger):
+    message = f"has no effect: a trigger of type {trigger} starts whenever it is asked to"
+    assert told({**with_action(WORKING, trigger), **BRAKES}) == dict.fromkeys(list(BRAKES)[:2], message)
+
+
+def test_a_key_of_the_person_where_there_is_none_is_a_warning():
+    document = {**with_action(WORKING), "trigger_overlap": {"policy": "skip", "key": "{person.id}"}}
+    assert list(told(document)) == ["trigger_overlap.key"]
 
 
 @pytest.mark.parametrize("trigger", ["schedule", "manual"])

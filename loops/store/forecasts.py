@@ -1,0 +1,127 @@
+"""What a forecast reads, as SQL over a connection: deliveries of a period in parts, and what is comparable."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from loops.store.deliveries import Due
+from loops.store.tables import deliveries, events, revisions, runs
+from loops.store.task_tables import tasks
+
+PAGE = 2000
+_DUE = [deliveries.c[name] for name in Due.__dataclass_fields__]
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A delivery with its headers (JSON) and compressed body, and the facts of its events by uuid."""
+
+    due: Due
+    headers: str
+    body: bytes
+    facts: Mapping[str, Mapping[str, Any]]
+
+
+def sizes(
+    connection: sa.Connection,
+    project_id: str,
+    sources: Sequence[str],
+    period: tuple[datetime, datetime],
+    after: str,
+    connection_id: int | None = None,
+) -> list[tuple[str, int]]:
+    """Ids and sizes of deliveries of a period that have their body, in their order after an id; at most a page."""
+    query = (
+        sa.select(deliveries.c.id, deliveries.c.size)
+        .where(deliveries.c.project_id == project_id, deliveries.c.source.in_(sources), deliveries.c.id > after)
+        .where(deliveries.c.received_at >= period[0], deliveries.c.received_at < period[1])
+        .where(deliveries.c.body.is_not(None))
+    )
+    if connection_id is not None:
+        query = query.where(deliveries.c.connection_id == connection_id)
+    return [(row[0], row[1]) for row in connection.execute(query.order_by(deliveries.c.id).limit(PAGE))]
+
+
+def load(connection: sa.Connection, ids: Sequence[str]) -> list[Came]:
+    """These deliveries, in their order. Nothing is decoded here."""
+    facts: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    known = sa.select(events.c.delivery_id, events.c.uuid, events.c.facts).where(events.c.delivery_id.in_(ids))
+    for delivery_id, uuid, found in connection.execute(known.where(events.c.facts.is_not(None))):
+        facts[delivery_id][uuid] = found
+    query = sa.select(*_DUE, deliveries.c.headers, deliveries.c.body).where(deliveries.c.id.in_(ids))
+    rows = connection.execute(query.order_by(deliveries.c.id))
+    return [
+        Came(Due(*row[:-2]), row[-2] or "{}", row[-1], facts.get(row[0], {})) for row in rows if row[-1] is not None
+    ]
+
+
+def tasks_of_others(
+    connection: sa.Connection, project_id: str, workflow_id: str, since: datetime, limit: int
+) -> list[datetime]:
+    """When tasks of other workflows of the project were created after then, the earliest first."""
+    query = sa.select(tasks.c.created_at).where(tasks.c.project_id == project_id, tasks.c.created_at > since)
+    found = connection.execute(
+        query.where(tasks.c.workflow_id != workflow_id).order_by(tasks.c.created_at).limit(limit)
+    )
+    return list(found.scalars())
+
+
+def runs_of_others(
+    connection: sa.Connection, project_id: str, workflow_id: str, since: datetime, limit: int
+) -> dict[str, list[tuple[datetime, str]]]:
+    """When events started runs of other workflows after then, and which, by their subject, the earliest first."""
+    query = (
+        sa.select(runs.c.subject, runs.c.created_at, runs.c.event_uuid)
+        .where(runs.c.project_id == project_id, runs.c.workflow_id != workflow_id, runs.c.created_at > since)
+        .where(runs.c.subject.is_not(None), runs.c.replay == 0)
+    )
+    found: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    for subject, at, uuid in connection.execute(query.order_by(runs.c.created_at).limit(limit)):
+        found[subject].append((at, uuid))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    """A task that ended: what it cost in USD (None: unknown), how long it took in seconds, and the revision that its
+    step stands in."""
+
+    workflow_id: str
+    step_id: str
+    model: str
+    cost: float | None
+    seconds: float
+    version: int
+
+
+def done(connection: sa.Connection, project_id: str, limit: int) -> list[TaskDone]:
+    """The last tasks of a project that worked and ended."""
+    query = (
+        sa.select(
+            tasks.c.workflow_id, tasks.c.step_id, tasks.c.model, tasks.c.cost, tasks.c.started_at, tasks.c.finished_at,
+            runs.c.version,
+        )
+        .join(runs, runs.c.id == tasks.c.run_id)
+        .where(tasks.c.project_id == project_id, tasks.c.finished_at.is_not(None), tasks.c.started_at.is_not(None))
+        .order_by(tasks.c.created_at.desc())
+        .limit(limit)
+    )  # fmt: skip
+    return [
+        TaskDone(row[0], row[1], row[2], row[3], (row[5] - row[4]).total_seconds(), row[6])
+        for row in connection.execute(query)
+    ]
+
+
+def definitions(
+    connection: sa.Connection, wanted: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """These revisions, by workflow and version."""
+    if not wanted:
+        return {}
+    key = sa.tuple_(revisions.c.workflow_id, revisions.c.version)
+    query = sa.select(revisions.c.workflow_id, revisions.c.version, revisions.c.definition).where(key.in_(wanted))
+    return {(row[0], row[1]): row[2] for row in connection.execute(query)}

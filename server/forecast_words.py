@@ -1,0 +1,26 @@
+"""A forecast in words, for the API and the command line."""
+
+from triggers.forecasting import Forecast
+from triggers.keys import instant_words
+
+_QUOTAS = {
+    "workflow": "the workflow's quota of {} tasks in 24 hours",
+    "project": "the project's quota of {} tasks in 24 hours",
+    "parallel": "the limit of {} tasks of the workflow at once",
+}
+
+
+def warnings(found: Forecast) -> list[str]:
+    """The quotas that it would have reached, and tasks whose cost nobody knows."""
+    told = []
+    for name, words in _QUOTAS.items():
+        quota = words.format(getattr(found.limits, name))
+        refused = found.tally.refused[name]
+        if refused:
+            first = instant_words(found.tally.first_refused[name])
+            told.append(f"it would have reached {quota}, first at {first}: {refused} tasks refused")
+        elif found.tally.peaks[name].most >= getattr(found.limits, name):
+            told.append(f"it would have used up {quota}: one more would have been refused")
+    if found.tally.created and found.basis.cost is None:
+        told.append("its cost is not known: no task whose cost is known can be compared with it")
+    return told

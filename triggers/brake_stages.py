@@ -1,0 +1,108 @@
+"""Rate limit and debounce as stages of dispatch, in the transaction that decides: what is undone with it is given back.
+
+As for masks, time is that of arrival: a brake is about when things happened, not about when they were dispatched.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from loops.errors import RowHeld
+from loops.store import holds, rates
+from loops.store.deliveries import Due
+from loops.store.holds import HoldRow
+from loops.store.ids import new_id
+from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, limit, limit_words
+from triggers.keys import EventJson, Key, Unkeyed
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Whether an event gets past a brake, and what there is to say of it. `hold` is what it is held by meanwhile."""
+
+    passes: bool
+    reason: str
+    hold: str = ""
+
+
+def within_limit(
+    connection: sa.Connection, workflow_id: str, rule: RateLimit, event: EventJson, now: datetime
+) -> Passed:
+    """Count the event if it passes. Raises RowHeld while another process is deciding on the same key."""
+    key = rule.key.of(event, now)
+    if isinstance(key, Unkeyed):
+        return Passed(passes=True, reason=f"not rate limited: {key.reason}")
+    limited = _limited(connection, workflow_id, key, rule, now)
+    return Passed(limited.passes, limit_words(rule, limited, key))
+
+
+def _limited(connection: sa.Connection, workflow_id: str, key: Key, rule: RateLimit, now: datetime) -> Limited:
+    for _ in range(2):
+        before = rates.lock(connection, workflow_id, key.digest)
+        limited = limit(rule, before or (), now)
+        if not limited.passes:
+            return limited
+        passed, ends_at = limited.passed, limited.passed[-1] + rule.period
+        if before is not None:
+            rates.save(connection, workflow_id, key.digest, passed, ends_at, now)
+            return limited
+        if rates.begin(connection, workflow_id, key.digest, passed, ends_at, now):
+            return limited
+        # Another process has stored the first since: it is there to be locked now.
+    raise RowHeld("the rate limit is being changed by another process")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An event that a workflow's debounce is to hold. `notes` are what was said of it on its way."""
+
+    workflow_id: str
+    version: int
+    source: str
+    event_uuid: str
+    notes: str
+
+
+def put_off(connection: sa.Connection, rule: Debounce, wanted: Wanted, due: Due, event: EventJson) -> Passed | HoldRow:
+    """Hold the event. Where another of its key was due before it came, that one has to be released first: it is what is
+    returned, and nothing is held. Raises RowHeld while another process is deciding on the same key."""
+    now = due.received_at
+    key = rule.key.of(event, now)
+    if isinstance(key, Unkeyed):
+        return Passed(passes=True, reason=f"not debounced: {key.reason}")
+    before = holds.lock(connection, wanted.workflow_id, key.digest)
+    if before is not None and now >= before.due_at:
+        return before
+    held = hold(rule, None if before is None else _held(before), now)
+    row = _row(wanted, due, key, held)
+    if before is not None:
+        row = replace(row, id=before.id, attempts=before.attempts)
+        holds.save(connection, row)
+    elif not holds.begin(connection, row):
+        raise RowHeld("another process holds an event of the same key")
+    return Passed(passes=False, reason=hold_words(rule, held, key), hold=row.id)
+
+
+def _held(row: HoldRow) -> Held:
+    return Held(row.first_at, row.last_at, row.due_at, row.count)
+
+
+def _row(wanted: Wanted, due: Due, key: Key, held: Held) -> HoldRow:
+    return HoldRow(
+        id=new_id(),
+        project_id=due.project_id,
+        workflow_id=wanted.workflow_id,
+        digest=key.digest,
+        shown=key.shown,
+        first_at=held.first_at,
+        last_at=held.last_at,
+        due_at=held.due_at,
+        count=held.count,
+        source=wanted.source,
+        event_uuid=wanted.event_uuid,
+        delivery_id=due.id,
+        version=wanted.version,
+        epoch=due.epoch,
+        notes=wanted.notes,
+    )

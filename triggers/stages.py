@@ -1,0 +1,198 @@
+"""The stages after a loop's filters, in their order: claim of meaning, mask, rate limit, debounce, overlap, start.
+
+Those after debounce are decided when it lets an event go, on the last one that it held.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from loops.errors import DefinitionError
+from loops.event import Event, event_json
+from loops.ports import Clock
+from loops.runs.state import RunState
+from loops.store import deliveries as store
+from loops.store import holds, replays
+from loops.store import runs as runs_store
+from loops.store.deliveries import Due
+from loops.store.holds import HoldRow
+from loops.store.runs import NewRun
+from triggers.audience import Audience
+from triggers.brake_stages import Wanted, put_off, within_limit
+from triggers.brakes import released_words
+from triggers.definitions import Definitions
+from triggers.mask_stage import hold as hold_mask
+from triggers.matcher import Listener
+from triggers.overlap_stage import FREE, Admitted, Starting
+from triggers.run_ids import run_id
+from triggers.starting import event_of
+from triggers.verdict import Verdict, unverified_reason
+
+_PASSED = "every filter and brake passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What became of an event that debounce let go."""
+
+    hold: HoldRow
+    verdict: Verdict
+    run_id: str | None = None
+
+
+class Stages:
+    """Works in the transaction that decides."""
+
+    def __init__(self, definitions: Definitions, audience: Audience, starting: Starting, clock: Clock) -> None:
+        self._definitions = definitions
+        self._audience = audience
+        self._starting = starting
+        self._clock = clock
+
+    def decide(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
+        """What becomes of an event that got past a loop's filters. Raises RowHeld while another process is deciding on
+        the same key."""
+        compared = listener.filter.explain(event)
+
+        def verdict(stage: str, reason: str, **more: Any) -> Verdict:  # noqa: ANN401
+            return Verdict(
+                listener.key, listener.version, stage, passed=False, reason=reason, compared=compared, **more
+            )
+
+        state = self._ready(connection, due, event, listener)
+        if not isinstance(state, RunState):
+            return verdict(*state)
+        notes: list[str] = []
+        braked = self._braked(connection, due, event, listener, notes)
+        if braked is not None:
+            return verdict(braked[0], braked[1], hold=braked[2])
+        run = self._new_run(listener, due.project_id, due.id, event, state)
+        admitted = self._admitted(connection, run, event, listener, self._clock.now())
+        if not admitted.passes:
+            return verdict("overlap", admitted.reason)
+        self._starting.begin(connection, run, admitted, self._clock.now())
+        reason = "; ".join((_PASSED, *notes, *filter(None, (admitted.reason,))))
+        return Verdict(listener.key, listener.version, "start", passed=True, reason=reason, compared=compared).noted()
+
+    def _ready(
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener
+    ) -> RunState | tuple[str, str]:
+        """The state that a run would begin with, or the stage that stops the event and why."""
+        if listener.since > due.epoch:
+            return "enabled", "the loop was enabled, or enabled again, after this delivery had arrived"
+        try:
+            state = self._definitions.initial_state(connection, listener)
+            writes = (
+                () if event.verified or listener.allows_unverified else self._definitions.writes(connection, listener)
+            )
+        except DefinitionError as error:  # this loop's alone: others that want the event start
+            return "definition", f"its stored definition cannot run: {error.message}"
+        if writes:
+            return "unverified", unverified_reason(writes)
+        over = self._audience.over_limit(connection, due.project_id, event, self._clock.now())
+        if over is not None:
+            return "subject_limit", over
+        if event.claim is not None:
+            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
+            if first is not None:
+                return "claim", f"the same fact came before, in delivery {first}"
+        return state
+
+    def _braked(
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, notes: list[str]
+    ) -> tuple[str, str, str] | None:
+        """The brake that stops the event, why, and what holds it if one does; None once it got past. What those say
+        that let it pass is added to the notes."""
+        rules = listener.brakes
+        if listener.mask is None and rules is None:
+            return None
+        told = event_json(event)
+        if listener.mask is not None:
+            # By the time of arrival: a window is about when things happened, not about when they were dispatched.
+            masked = hold_mask(connection, listener.key, listener.mask, told, due.received_at)
+            if not masked.passes:
+                return "mask", masked.reason, ""
+            notes.append(masked.reason)
+        if rules is not None and rules.rate_limit is not None:
+            limited = within_limit(connection, listener.key, rules.rate_limit, told, due.received_at)
+            if not limited.passes:
+                return "rate_limit", limited.reason, ""
+            notes.append(limited.reason)
+        if rules is not None and rules.debounce is not None:
+            wanted = Wanted(listener.key, listener.version, event.source, event.uuid, "; ".join(notes))
+            came = put_off(connection, rules.debounce, wanted, due, told)
+            while isinstance(came, HoldRow):
+                self.release(connection, came)
+                came = put_off(connection, rules.debounce, wanted, due, told)
+            if not came.passes:
+                return "debounce", came.reason, came.hold
+            notes.append(came.reason)
+        return None
+
+    def _admitted(
+        self, connection: sa.Connection, run: NewRun, event: Event, listener: Listener, now: datetime
+    ) -> Admitted:
+        rule = None if listener.brakes is None else listener.brakes.overlap
+        if rule is None or runs_store.is_known(connection, run.id):
+            return FREE
+        return self._starting.admitted(connection, listener.key, rule, event_json(event), now)
+
+    def _new_run(self, listener: Listener, project_id: str, delivery_id: str, event: Event, state: RunState) -> NewRun:
+        return NewRun(
+            id=run_id(event, project_id, listener.key),
+            project_id=project_id,
+            workflow_id=listener.key,
+            version=listener.version,
+            source=event.source,
+            event_uuid=event.uuid,
+            event_name=event.name,
+            delivery_id=delivery_id,
+            replay=0,
+            state=state,
+            subject=event.subject,
+        )
+
+    def release(self, connection: sa.Connection, row: HoldRow) -> Released | None:
+        """Let go what is held, once, and take it through the stages after debounce; None where somebody else has."""
+        came = self._released(connection, row)
+        if not holds.release(connection, row.id, self._clock.now(), came.run_id):
+            return None
+        before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
+        told = {**came.verdict.as_json(), "compared": before.get("compared", [])}
+        holds.decide(connection, row, told)
+        if came.run_id is not None:
+            replays.count_run(connection, row.delivery_id)
+        return came
+
+    def _released(self, connection: sa.Connection, row: HoldRow) -> Released:
+        listener = self._definitions.listener(row.workflow_id)
+        version = row.version if listener is None else listener.version
+
+        def stopped(stage: str, reason: str) -> Released:
+            return Released(row, Verdict(row.workflow_id, version, stage, passed=False, reason=reason))
+
+        broken = self._definitions.broken.get(row.workflow_id)
+        if broken is not None:
+            return stopped("definition", f"its stored definition cannot run: {broken.reason}")
+        if listener is None or listener.since > row.epoch:
+            return stopped("enabled", "the loop was disabled, or begun anew, while debounce held the event")
+        body = holds.held_event(connection, row)
+        if body is None:
+            return stopped("debounce", "the event was removed while debounce held it")
+        event = event_of(body)
+        try:
+            state = self._definitions.initial_state(connection, listener)
+        except DefinitionError as error:
+            return stopped("definition", f"its stored definition cannot run: {error.message}")
+        run = self._new_run(listener, row.project_id, row.delivery_id, event, state)
+        now, last = self._clock.now(), released_words(row.count, row.shown)
+        admitted = self._admitted(connection, run, event, listener, now)
+        if not admitted.passes:
+            return stopped("overlap", f"{admitted.reason}; {last}")
+        self._starting.begin(connection, run, admitted, now)
+        reason = "; ".join(filter(None, (_PASSED, row.notes, last, admitted.reason)))
+        verdict = Verdict(row.workflow_id, version, "start", passed=True, reason=reason)
+        return Released(row, verdict, run.id)
