@@ -132,10 +132,10 @@ class _BwrapSandbox:
             for one in (tell, options, calls):
                 os.close(one)
         try:
-            pid = await self._first_inside(told, process)
-            tree = _Namespace(process.pid, pid, self.group, killed)
+            first = await self._first_inside(told, process)
+            tree = _Namespace(process.pid, first.descriptor, self.group, killed)
             stack.callback(tree.forget)
-            await stack.enter_async_context(answering(pid, self.made_by.account, self._ports()))
+            await stack.enter_async_context(answering(first.pid, self.made_by.account, self._ports()))
         except BaseException:
             kill_group(process.pid)
             await insist(process.communicate())
@@ -159,7 +159,7 @@ class _BwrapSandbox:
             ports[EGRESS_PORT] = self.made_by.egress(self.room.hosts)
         return ports
 
-    async def _first_inside(self, told: int, process: asyncio.subprocess.Process) -> int:
+    async def _first_inside(self, told: int, process: asyncio.subprocess.Process) -> "_First":
         """The first process of the namespace, once bubblewrap tells of it. Raises SandboxError where it cannot."""
         reader = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -167,8 +167,8 @@ class _BwrapSandbox:
         )
         try:
             said = await asyncio.wait_for(reader.read(), START_SECONDS)
-            return int(json.loads(said)["child-pid"])
-        except (TimeoutError, ValueError, KeyError):
+            return _opened(int(json.loads(said)["child-pid"]), process.pid)
+        except (TimeoutError, ValueError, KeyError, ProcessLookupError):
             kill_group(process.pid)
             _, words = await process.communicate()
             raise explained(words.decode(errors="replace"), self.room.checkout) from None
@@ -189,12 +189,34 @@ class _Started:
         return bool(select.select([self.wait], [], [], 0)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first process of a namespace, and a descriptor that means it and no later one of its number."""
+
+    pid: int
+    descriptor: int
+
+
+def _opened(pid: int, parent: int) -> _First:
+    """The process of this number. Raises ProcessLookupError where that is no child of its parent any more."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        status = Path("/proc", str(pid), "stat").read_text("utf-8", "replace")
+        is_child = int(status.rpartition(")")[2].split()[1]) == parent
+    except (OSError, IndexError, ValueError):
+        is_child = False
+    if not is_child:
+        os.close(descriptor)
+        raise ProcessLookupError
+    return _First(pid, descriptor)
+
+
 class _Namespace:
     """A PID namespace with everything in it: it is over when its first process is."""
 
     def __init__(self, outer: int, first: int, group: Group | None, killed: int) -> None:
         self._outer = outer
-        self._first = os.pidfd_open(first)  # it waits for us to begin, so it is this one and no later of its number
+        self._first = first
         self._group = group
         self._killed = killed
 
