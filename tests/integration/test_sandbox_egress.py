@@ -12,6 +12,7 @@ import pytest
 from loops.addresses import AllowedHosts
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.egress import Egress
+from loops.tasks.workspace.inside import MOST_CONNECTIONS
 from loops.tasks.workspace.plain import Plain
 from loops.tasks.workspace.sandbox import Command, Room
 from tests.integration.boxes import box
@@ -140,3 +141,23 @@ async def test_a_host_on_the_list_that_is_private_is_refused_all_the_same(open_t
 async def test_what_is_no_request_to_a_proxy_is_refused(open_to, checkout: Path, request_line: str) -> None:
     async with box(open_to(), checkout, hosts=["localhost:80"]) as inside:
         assert (await inside.says(_get(3128, f"{request_line}\r\n\r\n"))).startswith("HTTP/1.1 400")
+
+
+async def test_a_command_cannot_take_all_descriptors_of_the_service(
+    bwrap: Bwrap, checkout: Path, tmp_path: Path
+) -> None:
+    at_once, most = 0, 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await reader.read()
+        at_once -= 1
+        writer.close()
+
+    path = tmp_path / "socket"
+    script = 'use IO::Socket::INET; push @s, IO::Socket::INET->new(PeerAddr => "127.0.0.1:80") for 1..200; sleep 1'
+    async with await asyncio.start_unix_server(answer, path), box(bwrap, checkout, ports={80: path}) as inside:
+        await inside.sh(f"exec perl -e '{script}'")
+    assert 0 < most <= MOST_CONNECTIONS

@@ -36,7 +36,7 @@ Egress = Callable[[Sequence[str]], Answer]
 """Makes what answers the egress proxy of a sandbox that may reach these `host:port`."""
 
 EGRESS_PORT = 3128
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 GONE_SECONDS = 5.0
 
 
