@@ -6,7 +6,9 @@ from config.secret_key import FILE_NAME
 from config.setting_values import (
     Parser,
     base_address,
+    commands,
     database_url,
+    file_patterns,
     folder,
     host,
     hosts,
@@ -16,6 +18,7 @@ from config.setting_values import (
     price,
     secret,
     secret_keys,
+    user,
     web_address,
     whole_number,
 )
@@ -87,6 +90,43 @@ SETTINGS = (
         "AI tasks that one project may create in 24 hours, 0 to 1000000.",
     ),
     Setting(
+        "workflow_daily_tokens",
+        whole_number(0, 1_000_000_000_000),
+        None,
+        "Tokens that the tasks of one workflow may use in 24 hours, 0 to 1000000000000.",
+        "no limit",
+    ),
+    Setting(
+        "project_daily_tokens",
+        whole_number(0, 1_000_000_000_000),
+        None,
+        "Tokens that the tasks of one project may use in 24 hours, 0 to 1000000000000.",
+        "no limit",
+    ),
+    Setting(
+        "workflow_daily_cost",
+        money,
+        None,
+        "US dollars that the tasks of one workflow may cost in 24 hours. As with LOOPS_TASK_COST, a model without a "
+        "known price then needs LOOPS_PRICE or a limit in tokens.",
+        "no limit",
+    ),
+    Setting(
+        "project_daily_cost",
+        money,
+        None,
+        "US dollars that the tasks of one project may cost in 24 hours; else as LOOPS_WORKFLOW_DAILY_COST.",
+        "no limit",
+    ),
+    Setting(
+        "mcp_commands",
+        commands,
+        "",
+        "MCP servers that are started as commands: `name=command with its arguments`, separated by commas (a list in "
+        "TOML). A connection of kind mcp names one; they run as the service's user, outside of the sandbox.",
+        "none",
+    ),
+    Setting(
         "subject_hourly_runs",
         whole_number(0, 1_000_000),
         "10",
@@ -99,13 +139,19 @@ SETTINGS = (
     Setting("task_rounds", whole_number(1, 100), "40", "Rounds that a task's agent may take, 1 to 100."),
     Setting("task_seconds", whole_number(10, 86_400), "300", "Seconds that a task's agent may work, 10 to 86400."),
     Setting(
+        "thread_seconds",
+        whole_number(0, 86_400),
+        "600",
+        "Seconds that a task which answers in a Slack thread listens there after each answer, 0 to 86400.",
+    ),
+    Setting(
         "task_tokens", whole_number(1_000, 1_000_000_000), None, "Tokens that a task may use, 1000 or more.", "no limit"
     ),
     Setting(
         "task_cost",
         money,
         None,
-        "US dollars that a task may cost. A model without a known price then needs LOOPS_PRICE.",
+        "US dollars that a task may cost. A model without a known price then needs LOOPS_PRICE or a limit in tokens.",
         "no limit",
     ),
     Setting(
@@ -115,13 +161,48 @@ SETTINGS = (
         "What the model costs in US dollars a million tokens, `input/output`, as `3/15`.",
         "the known price of the model",
     ),
+    Setting("task_comments", whole_number(0, 20), "1", "Comments that a repository task may have written, 0 to 20."),
+    Setting("task_issues", whole_number(0, 20), "1", "Issues that a repository task may have opened, 0 to 20."),
+    Setting(
+        "protected_files",
+        file_patterns,
+        "",
+        "Files that no task may change beside those that none ever may: patterns of names, separated by commas (a list "
+        "in TOML), with a slash in front at the root alone, as `package.json`, `*.lock`, `/deploy/*`.",
+        "none",
+    ),
+    Setting(
+        "staged",
+        one_of("no", "yes"),
+        "no",
+        "`yes`: what tasks ask to have written to repositories is checked and shown, and not written.",
+    ),
+    Setting(
+        "whole_clone_mb",
+        whole_number(0, 1_000_000),
+        "200",
+        "Megabytes up to which a repository is fetched with its history, 0 to 1000000; of larger ones tasks see the "
+        "newest commit alone.",
+    ),
     Setting(
         "mcp",
         one_of("full", "read_only", "off"),
         "full",
         "What agents may do over MCP: `full` (what their token's role allows), `read_only`, or `off`.",
     ),
-    Setting("sandbox", one_of("bwrap", "none"), "bwrap", "What commands of tasks run in: `bwrap` or `none`."),
+    Setting(
+        "sandbox",
+        one_of("bwrap", "none"),
+        "bwrap",
+        "What commands of tasks run in: `bwrap` or `none`. Without a sandbox they can do all that the service can.",
+    ),
+    Setting(
+        "sandbox_user",
+        user,
+        None,
+        "Who runs commands of tasks where the service is root: a name, or numbers as `990:990`; never root.",
+        "58731, which is nobody; where the service is not root, its own user",
+    ),
     Setting(
         "allowed_hosts",
         hosts,

@@ -5,8 +5,10 @@ its text.
 """
 
 import ipaddress
+import pwd
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +24,8 @@ MAKE_A_KEY = "make one with: python3 -c 'import secrets; print(secrets.token_url
 
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _MODEL = re.compile(r"[a-z][a-z0-9_-]*:\S+")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_COMMAND_HINT = "as files=/usr/local/bin/mcp-files --root /srv/docs; a wrapper script for what has commas in it"
 _PRICE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/(\d{1,7}(?:\.\d{1,6})?)", re.ASCII)
 
 
@@ -104,6 +108,33 @@ def hosts(text: str, _base: Path) -> tuple[str, ...]:
             "names, addresses or networks separated by commas, as git.internal, 10.0.0.7, 10.1.0.0/16",
         )
     return names
+
+
+def commands(text: str, _base: Path) -> Mapping[str, tuple[str, ...]]:
+    """Named commands, `name=program and its arguments`, separated by commas; quoted as in a shell, which none runs."""
+    named: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, _, line = part.partition("=")
+        try:
+            argv = tuple(shlex.split(line))
+        except ValueError as error:
+            raise SettingError(f"{shown(part)} cannot be read: {error}", _COMMAND_HINT) from None
+        if not _NAME.fullmatch(name.strip()) or not argv:
+            raise SettingError(f"{shown(part)} is no named command", _COMMAND_HINT)
+        if name.strip() in named:
+            raise SettingError(f"{shown(name.strip())} is named twice", "give each command a name of its own")
+        named[name.strip()] = argv
+    return named
+
+
+def file_patterns(text: str, _base: Path) -> tuple[str, ...]:
+    """Patterns of file names, separated by commas."""
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    wrong = [one for one in patterns if "\\" in one or ".." in one.split("/") or one.strip("*/?") == ""]
+    if wrong:
+        listed = ", ".join(shown(one) for one in wrong)
+        raise SettingError(f"{listed} cannot be used as file names", "as package.json, *.lock, /deploy/*")
+    return patterns
 
 
 def web_address(text: str, _base: Path) -> str:
@@ -190,6 +221,22 @@ def secret(text: str, _base: Path) -> SecretText:
     if any(character.isspace() for character in text):
         raise SettingError("holds white space", "copy it again, without anything around it")
     return SecretText(text)
+
+
+def user(text: str, _base: Path) -> tuple[int, int]:
+    """A user of this machine who is not root, by name, number, or the numbers of user and group: uid and gid."""
+    numbers = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text)
+    if numbers:
+        found = int(numbers[1]), int(numbers[2] or numbers[1])
+    else:
+        try:
+            entry = pwd.getpwnam(text)
+        except (KeyError, ValueError) as error:
+            raise SettingError(f"{shown(text)} is no user of this machine", "a name, or numbers as 990:990") from error
+        found = entry.pw_uid, entry.pw_gid
+    if 0 in found:
+        raise SettingError(f"{shown(text)} is root, or in its group", "name a user that has no rights")
+    return found
 
 
 def money(text: str, _base: Path) -> Decimal:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from config.runner_settings import TABLE as RUNNERS
+from config.runner_settings import RunnerSettings, is_runner_variable, read_runners, runners_reference
 from config.secret_key import read_or_make_key
 from config.secret_text import SecretText
+from config.setting_fault import SettingFault as SettingFault
 from config.setting_table import PREFIX, SETTINGS
 from config.setting_values import MAKE_A_KEY, SettingError, TokenPrice, shown
 
@@ -23,15 +26,6 @@ DEFAULT_FILE = "loops.toml"
 CLIENT_VARIABLES = ("LOOPS_TOKEN", "LOOPS_URL", "LOOPS_CONFIG")
 # Set by a run for the step that it starts; a `loops` command inside such a step must not trip over them.
 STEP_PREFIX = "LOOPS_WHILE_"
-
-
-@dataclass(frozen=True, slots=True)
-class SettingFault:
-    """One thing that is wrong with a setting, named as the operator wrote it, and what mends it."""
-
-    setting: str
-    message: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +43,11 @@ class Settings:
     runs: int
     workflow_daily_tasks: int
     project_daily_tasks: int
+    workflow_daily_tokens: int | None
+    project_daily_tokens: int | None
+    workflow_daily_cost: Decimal | None
+    project_daily_cost: Decimal | None
+    mcp_commands: Mapping[str, tuple[str, ...]]
     subject_hourly_runs: int
     model: str | None
     model_api_key: SecretText
@@ -56,16 +55,24 @@ class Settings:
     price: TokenPrice | None
     task_rounds: int
     task_seconds: int
+    thread_seconds: int
     task_tokens: int | None
     task_cost: Decimal | None
+    task_comments: int
+    task_issues: int
+    protected_files: tuple[str, ...]
+    staged: Literal["no", "yes"]
+    whole_clone_mb: int
     mcp: Literal["full", "read_only", "off"]
     sandbox: Literal["bwrap", "none"]
+    sandbox_user: tuple[int, int] | None
     allowed_hosts: tuple[str, ...]
     keep_days: int
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["json", "text"]
     drain_seconds: int
     max_body_bytes_in_flight: int
+    runners: tuple[RunnerSettings, ...] = ()
 
     @property
     def uses_postgres(self) -> bool:
@@ -79,7 +86,8 @@ class Settings:
     @property
     def secret_values(self) -> tuple[str, ...]:
         """Every secret that these settings hold, for the mask of logs and traces."""
-        keys = (*self.secret_keys, *filter(None, (self.model_api_key.reveal(),)))
+        models = (self.model_api_key, *(runner.api_key for runner in self.runners))
+        keys = (*self.secret_keys, *filter(None, (key.reveal() for key in models)))
         if not self.uses_postgres:
             return keys
         parts = urlsplit(self.database_url)
@@ -93,6 +101,10 @@ class Settings:
         return dataclasses.replace(self, port=port, public_url=public_url)
 
 
+_WITHOUT_DEFAULT = (
+    "model", "model_base_url", "price", "task_tokens", "task_cost", "sandbox_user", "workflow_daily_tokens",
+    "project_daily_tokens", "workflow_daily_cost", "project_daily_cost",
+)  # fmt: skip
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
@@ -113,7 +125,10 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings | t
     counts as not set. Relative paths start at the file's folder, or, from the environment, at the working folder.
     """
     faults: list[SettingFault] = []
-    given = _from_file(_settings_file(file, environ), faults)
+    file = _settings_file(file, environ)
+    table = _table(file, faults)
+    runners, wrong = read_runners(table.pop(RUNNERS, None), file, environ)
+    given = _from_file(table, file, faults) if file is not None else {}
     given |= _from_environment(environ, faults)
     values: dict[str, Any] = {}
     for setting in SETTINGS:
@@ -125,8 +140,8 @@ def read_settings(file: Path | None, environ: Mapping[str, str]) -> Settings | t
             values[setting.name] = setting.parse(one.text, one.base)
         except SettingError as refused:
             faults.append(SettingFault(one.place, str(refused), refused.hint))
-    faults += _conflicts(values, key_given="secret_key" in given)
-    return tuple(faults) if faults else Settings(**_completed(values))
+    faults += [*_conflicts(values, key_given="secret_key" in given), *wrong]
+    return tuple(faults) if faults else Settings(**_completed(values), runners=runners)
 
 
 def ensure_secret_key(settings: Settings) -> Settings | tuple[SettingFault, ...]:
@@ -149,17 +164,19 @@ def _settings_file(file: Path | None, environ: Mapping[str, str]) -> Path | None
     return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
 
 
-def _from_file(file: Path | None, faults: list[SettingFault]) -> dict[str, _Given]:
+def _table(file: Path | None, faults: list[SettingFault]) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        table = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         faults.append(SettingFault(str(file), f"cannot be read: {error.strerror}", "name a file with --config"))
-        return {}
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         faults.append(SettingFault(str(file), f"is not TOML: {error}", "as: port = 8765"))
-        return {}
+    return {}
+
+
+def _from_file(table: Mapping[str, Any], file: Path, faults: list[SettingFault]) -> dict[str, _Given]:
     given = {}
     for key, value in table.items():
         place = f"{key if key in _BY_NAME else shown(key)} in {file}"
@@ -177,6 +194,8 @@ def _from_environment(environ: Mapping[str, str], faults: list[SettingFault]) ->
     given = {}
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable.startswith(STEP_PREFIX) or variable in CLIENT_VARIABLES:
+            continue
+        if is_runner_variable(variable):
             continue
         setting = _BY_VARIABLE.get(variable)
         if setting is None:
@@ -245,7 +264,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
         "work_dir": data_dir.with_name(f"{data_dir.name}-work"),
         "log_format": "text" if sys.stderr.isatty() else "json",
     }
-    absent = dict.fromkeys(("model", "model_base_url", "price", "task_tokens", "task_cost"))
+    absent = dict.fromkeys(_WITHOUT_DEFAULT)
     return absent | derived | values
 
 
@@ -276,7 +295,7 @@ def describe_settings() -> list[SettingRow]:
 def settings_reference() -> str:
     """docs/reference/settings.md."""
     rows = [f"| `{row.variable}` | `{row.key}` | {row.default} | {row.meaning} |" for row in describe_settings()]
-    return "\n".join([*_REFERENCE_HEAD, *rows, ""])
+    return "\n".join([*_REFERENCE_HEAD, *rows, "", *runners_reference(), ""])
 
 
 _REFERENCE_HEAD = (

@@ -16,6 +16,9 @@ LoopsError                   code, http_status, retryable; the message says what
 ├─ RunError                  inside a run
 │  ├─ StepFailed             ├─ StepUnavailable: the step needs a part that is not set up
 │  └─ RunFenced: another worker has taken this run over
+├─ SandboxError              no sandbox on this machine, or a command that could not be started in it
+├─ RepositoryError 409       a repository that cannot be worked on, or a change to it that is not taken
+│  └─ PatchRefused           the change breaks a rule; carries every violation
 ├─ ExternalError 502         a foreign service refused or failed; service, status, retry_after
 │  └─ Unreached              it gave no answer; sent: whether it may have got the call
 └─ StoreError                ├─ NotFound 404   ├─ Conflict 409   └─ StoreBusy 503
@@ -214,6 +217,31 @@ class RunFenced(RunError):
     """Another worker has taken this run over; whoever sees this must stop without writing."""
 
     code = "run.fenced"
+
+
+class SandboxError(LoopsError):
+    """This machine has no sandbox for commands, or one could not be started."""
+
+    code = "sandbox.unavailable"
+
+
+class RepositoryError(LoopsError):
+    """A repository that cannot be worked on: no connection reaches it, it cannot be fetched, or git refuses."""
+
+    code = "repository.refused"
+    http_status = 409
+
+
+class PatchRefused(RepositoryError):
+    """A change to a repository that is not taken; every violation names its file in `path` and its rule in `code`."""
+
+    code = "repository.patch"
+
+    def __init__(self, violations: Sequence[Fault]) -> None:
+        self.violations = tuple(violations)
+        more = f" (and {len(self.violations) - 1} more)" if len(self.violations) > 1 else ""
+        first = self.violations[0]
+        super().__init__(f"{first.code}: {first.path}: {first.message}{more}", hint=first.hint, path=first.path)
 
 
 class ExternalError(LoopsError):

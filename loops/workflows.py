@@ -33,7 +33,9 @@ from loops.ports import Clock, Reader, Writer
 from loops.projects import project_filters
 from loops.runs.control import Stopped
 from loops.schedules.file import Entry, read_entries, split
+from loops.schedules.timetable import timetable
 from loops.scheduling import Schedules
+from loops.spaces import space_of
 from loops.store import run_queries
 from loops.store import workflows as store
 from loops.store.run_queries import UnderWay
@@ -63,11 +65,14 @@ class Workflows:
         cancel: Callable[[str], Awaitable[Stopped]] = _nothing_runs,
         schedules: Schedules | None = None,
         outside: Callable[[str, Workflow], Awaitable[Outside]] | None = None,
+        named: Callable[[str, Workflow], Awaitable[tuple[tuple[Fault, ...], tuple[Fault, ...]]]] | None = None,
     ) -> None:
         """`saved` is called with each stored change, inside of its transaction; `changed` after it. `cancel` cancels
-        what runs of a workflow. `outside` looks at what lint cannot see of a project's workflow."""
+        what runs of a workflow. `outside` looks at what lint cannot see of a project's workflow, `named` at what its
+        tasks name: the faults and warnings of that."""
         self._cancel = cancel
         self._outside = outside
+        self._named = named
         self._changed = changed
         self._also = saved
         self._schedules = schedules or Schedules(writer, reader, clock)
@@ -110,6 +115,7 @@ class Workflows:
             created_by=by,
             created_at=now,
             updated_at=now,
+            space=space_of(workflow.document),
         )
         store.insert(connection, row)
         self._saved(connection, row)
@@ -185,6 +191,7 @@ class Workflows:
             definition=workflow.document,
             changed_epoch=store.bump_epoch(connection),
             updated_at=now,
+            space=space_of(workflow.document),
         )
         store.update(connection, row.id, **column_changes(row, changed))
         store.add_revision(connection, row.id, changed.version, changed.definition, by, now)
@@ -313,9 +320,10 @@ class Workflows:
         origin_product: str | None = None,
         name: str | None = None,
         search: str | None = None,
+        space: str | None = None,
     ) -> list[WorkflowRow]:
         """Workflows, the newest first, below a (created_at, id); archived ones only by that status. `search` finds what
-        stands in a name or description, in whatever case."""
+        stands in a name or description, in whatever case; `space` is the id of one in which they list their runs."""
         return await self._reader.read(
             lambda connection: store.page(
                 connection,
@@ -326,6 +334,7 @@ class Workflows:
                 origin_product=origin_product,
                 name=name,
                 search=search,
+                space=space,
             )
         )
 
@@ -340,13 +349,21 @@ class Workflows:
         if given is None:
             return workflow, None
         of_loop = workflow.origin_product == "loops"
-        return workflow, await off_loop(lambda: read_entries(given, of_loop=of_loop))
+        entries = await off_loop(lambda: read_entries(given, of_loop=of_loop))
+        now = self._clock.now()
+        await off_loop(lambda: [timetable(entry.timing).next_after(now) for entry in entries])
+        return workflow, entries
 
     async def parse(self, project_id: str, document: JsonValue) -> Workflow:
         """What a document would be in this project. Stores nothing."""
         project = await self._reader.read(lambda connection: project_filters(connection, project_id))
         # Beside the event loop: a large document takes long enough to hold up everything else.
         workflow = await off_loop(lambda: parse_workflow(document, project))
+        if self._named is not None:
+            faults, warnings = await self._named(project_id, workflow)
+            if faults:
+                raise DefinitionError(faults)
+            workflow = dataclasses.replace(workflow, warnings=(*workflow.warnings, *warnings))
         outside = NOTHING_KNOWN if self._outside is None else await self._outside(project_id, workflow)
         return await off_loop(lambda: linted(workflow, outside))
 

@@ -19,10 +19,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from config.settings import Settings
-from loops.agent.guards import Limits
-from loops.agent.models.choice import Models
-from loops.agent.models.scripts import SCRIPTS
-from loops.agent.prices import Price
 from loops.connections.book import ConnectionBook
 from loops.connections.secrets import SecretBox
 from loops.connections.slack_channels import SlackWorkspaces
@@ -41,23 +37,30 @@ from loops.runs.sweeper import Sweeper, watch_cancellations
 from loops.runs.testing import StepTester
 from loops.scheduling import Schedules
 from loops.store.database import Database, is_sqlite, open_database
-from loops.tasks.limits import WorkLimits
-from loops.tasks.quota import QuotaLimits
+from loops.tasks.named import lacking
 from loops.tasks.service import TaskService
-from loops.tasks.work import TaskWorker, watch_task_cancellations
+from loops.tasks.thread.live import TaskThreads
+from loops.tasks.thread.signs import ThreadSigns
+from loops.tasks.work import watch_task_cancellations
+from loops.tasks.workspace.sandboxes import Found
 from loops.threads import on_own_thread
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from notify.posting import make_outbox
-from server.checks.outside import ChannelLook
+from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
+from server.checks.tasks import TaskLook
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
 from server.logs import LogSecrets
 from server.metrics import Metrics
+from server.quotas import limits_of, needs_price
+from server.repositories import Outlet, repository_parts
+from server.sandbox import sandbox_of
 from server.services import Services
 from server.web import make_app, make_health_app
 from server.wiring import Role, Wiring
+from server.working import AtWork, models_of
 from triggers.definitions import Definitions
 from triggers.dispatch import Dispatcher
 from triggers.forecasting import Forecasts
@@ -67,6 +70,7 @@ from triggers.manual.receive import ByHand
 from triggers.replay import Replays
 from triggers.schedule.claim import Occurrences
 from triggers.schedule.clock import ScheduleClock
+from triggers.slack.handing import Handing
 from triggers.slack.receive import SlackSource
 from triggers.slack.sessions import SlackSessions
 from triggers.testing import WorkflowTester
@@ -98,16 +102,19 @@ class Service:
         self.stopping = asyncio.Event()
         self.failed = False
         self._wiring = wiring or Wiring()
+        self._sandbox: Found | None = None
         self._opened = AsyncExitStack()
 
     async def start(self) -> None:
         """Open the database, take up what was left, and listen. Raises LoopsError with what mends it."""
         if self.role in _WORKS:
-            self._wiring.models(_models(self.settings)).check(needs_price=self.settings.task_cost is not None)
+            self._wiring.models(models_of(self.settings)).check(needs_price=needs_price(self.settings))
         url = self.settings.database_url
         if is_sqlite(url) and self.role in _WORKS:
             lock = SingleProcessLock(_database_file(url))
             self._opened.callback(lock.release)
+        if self.role in _WORKS:
+            self._sandbox = await sandbox_of(self.settings, self._wiring)
         await self.open()
         self.new_token = await first_token(self._writer, self.services.clock)
         if self.role in _WORKS:
@@ -163,12 +170,12 @@ class Service:
             page=lambda message_id: f"{self.url}/outbox/{message_id}",
         )
         self._alerting = Alerting(self._messages, clock, self._run_page)
-        limits = QuotaLimits(settings.workflow_daily_tasks, settings.project_daily_tasks)
-        self._tasks = TaskService(clock, self._engine, limits)
+        self._threads = TaskThreads(self._messages, self._engine, clock, settings.thread_seconds)
+        self._tasks = TaskService(clock, self._engine, limits_of(settings), lacking, self._threads)
         self._steps = make_steps(Outside(self._messages, self._tasks))
         self._stop = stops(self._tasks, self._messages)
         handoff, webhooks, slack = Handoff(), Webhooks(self._box, clock), SlackWorkspaces(book)
-        runs = RunControl(self._writer, reader, self._engine, clock, self._stop)
+        runs = RunControl(self._writer, reader, self._engine, clock, self._stop, self._threads)
         sources, begin = self._wiring.sources, self._programs.begin
         definitions = Definitions(begin, self._programs.writes)
         audience = self._github.audience(
@@ -183,6 +190,7 @@ class Service:
             handoff,
             sources,
             audience,
+            handing=Handing(self._threads),
             stop=self._stop,
             observe=self.metrics.dispatched,
         )
@@ -217,7 +225,8 @@ class Service:
                 webhooks.keep,
                 runs.cancel_all,
                 schedules,
-                ChannelLook(slack),
+                OutsideLook(ChannelLook(slack), RepositoryLook(self._github.reach(reader))),
+                TaskLook(reader, self._wiring.models(models_of(settings)), limits_of(settings)),
             ),
             schedules=schedules,
             webhooks=webhooks,
@@ -232,6 +241,7 @@ class Service:
             runs=runs,
             messages=self._messages,
             metrics=self.metrics,
+            sandbox=self._sandbox,
             public_url=lambda: self.url,
         )
 
@@ -251,25 +261,14 @@ class Service:
             self._writer, self._engine, clock, steps, self._programs.load, settling, self.metrics.observer()
         )
 
-    def _worker(self) -> TaskWorker:
-        settings = self.settings
-        agent = Limits(max_rounds=settings.task_rounds, wall_clock=float(settings.task_seconds))
-        return TaskWorker(
-            self._writer,
-            self._database.reader,
-            self._engine,
-            self._wiring.clock,
-            self._wiring.models(_models(settings)),
-            WorkLimits(agent, settings.task_tokens, settings.task_cost),
-            mask=self._log_secrets.mask,
-            link=self._run_page,
-            over=lambda ending: self.metrics.tasks.labels(ending).inc(),
-            tools=self._wiring.tools,
-        )
-
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        interpreter, worker = self._interpreter(), self._worker()
+        outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
+        stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
+        repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
+        database = self._database.writer
+        at_work = AtWork(self.services, self._wiring, database, outlet, repositories, sandboxes, self._threads)
+        interpreter, worker = self._interpreter(), at_work.worker(self._writer, self._engine)
         limits = EngineLimits(runs=settings.runs, tasks=settings.tasks)
         host = EngineHost(settings.database_url, interpreter.advance, worker.work, limits)
         lease = Leaseholder(
@@ -292,10 +291,14 @@ class Service:
         self._opened.push_async_callback(worker.abandon)
         await host.launch()
         self._opened.push_async_callback(host.aclose, timedelta(seconds=settings.drain_seconds))
-        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting)
+        sweeper = Sweeper(self._writer, reader, self._client, self._engine, clock, self._alerting, self._threads)
         self._spawn("reaper", lease.watch())
         self._spawn("sweeper", sweeper.forever())
+        if repositories is not None:
+            self._spawn("repositories", repositories.forever())
         self._spawn("outbox", self._sender.forever())
+        signs = ThreadSigns(self._writer, reader, clock, self.services.book, self._run_page)
+        self._spawn("threads", signs.forever())
         self._spawn("retention", retain(self._writer, reader, self._client, clock, settings.keep_days))
 
     def _start_dispatch(self) -> None:
@@ -338,17 +341,6 @@ class Service:
         """Take nothing new, give what runs `drain_seconds` to end, hand over the rest, close. Also after a start that
         failed half way: what was opened last is closed first."""
         await self._opened.aclose()
-
-
-def _models(settings: Settings) -> Models:
-    price = settings.price
-    return Models(
-        settings.model,
-        settings.model_api_key or None,
-        settings.model_base_url,
-        None if price is None else Price(price.input, price.output),
-        SCRIPTS,
-    )
 
 
 async def _cancel(task: "asyncio.Task[None]") -> None:

@@ -70,6 +70,7 @@ class Demo:
         await self._tell(closed)
         await self._tell(asked)
         await self._tell_of_own(question)
+        await self._ask_more(question)
         await self._tell(sign_up)
         self._say()
         await self._showing.occurrence(schedule)
@@ -142,6 +143,15 @@ class Demo:
         posting = slack(self._secrets["slack"], slack_message(answer))
         self._say()
         await self._showing.delivery(await self._send("slack", "the loop's own answer", posting))
+
+    async def _ask_more(self, question: Mapping[str, Any]) -> None:
+        """Whoever asks more in the thread goes on with the task that answered there."""
+        run = self._showing.runs[-1]
+        more = self._stand_in.put(BEN, {"text": "And since when?", "thread_ts": question["thread_ts"]})
+        posting = slack(self._secrets["slack"], slack_message(more))
+        self._say()
+        await self._showing.delivery(await self._send("slack", "more, in the thread", posting))
+        await self._showing.turn(run["id"], 2)
 
     async def _post(self, path: str, document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - foreign JSON
         place = f"/api/projects/default/{path}"

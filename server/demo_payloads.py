@@ -52,7 +52,7 @@ def issue_opened(*, action: str = "opened") -> dict[str, Any]:
 
 def slack_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message that stands in the stand-in's channel, as Slack tells the app of it."""
-    told = {key: value for key, value in message.items() if key != "metadata"}
+    told = {key: value for key, value in message.items() if key not in {"metadata", "reactions"}}
     return {
         "team_id": TEAM,
         "api_app_id": APP,

@@ -44,6 +44,7 @@ class Showing:
         told = await self.get(f"deliveries/{delivery_id}/verdicts")
         for verdict in _telling(told["verdicts"]):
             word = "starts" if verdict["passed"] else f"stopped at {verdict['stage']}:"
+            word = "goes on in" if verdict["stage"] == "thread" else word
             self.say(f"  {word} {plain(verdict['workflow_name'])}: {plain(verdict['reason'])}")
         for run in (await self.get("runs", delivery=delivery_id))["items"]:
             await self.run(run["id"])
@@ -97,9 +98,28 @@ class Showing:
                 called = ", ".join(plain(call["name"]) for call in reply["calls"])
                 self.say(f"  round {one['number']}  {called:<23} {plain(reply['text'])}".rstrip())
 
+    async def turn(self, run_id: str, number: int) -> None:
+        """The rounds of a task's turn in its thread, once that is over, and what it answered."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                (task,) = (await self.get(f"runs/{run_id}"))["tasks"]
+                if task["thread"]["turn"] >= number and task["thread"]["status"] != "working":
+                    break
+                await asyncio.sleep(0.05)
+        self.runs = [await self.get(f"runs/{run_id}") if one["id"] == run_id else one for one in self.runs]
+        rounds = (await self.get(f"tasks/{task['id']}/trace"))["rounds"]
+        shown = {(task["id"], one["number"]) for one in rounds if one["turn"] < number}
+        await self._rounds(task, shown)
+        await self._message((await self.get("notifications", run=run_id))["items"][0]["id"])
+
     async def _message(self, message_id: str) -> None:
         """Where a message went, and what stands there now; of one that stays here, why."""
-        message = await self.get(f"notifications/{message_id}")
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                message = await self.get(f"notifications/{message_id}")
+                if message["status"] not in {"pending", "sending"}:
+                    break
+                await asyncio.sleep(0.05)
         self.messages.append(message)
         self.say(f"  {next(message_lines(message))}")
         for ref in message["refs"]:

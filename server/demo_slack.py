@@ -19,6 +19,10 @@ TEAM, APP, BOT, USER = "T0STANDIN", "A0LOOPS", "B0LOOPS", "U0LOOPS"
 ADA, BEN = "U0ADA", "U0BEN"
 NAME = "stand-in for Slack"
 _PEOPLE = {USER: "Loops", ADA: "Ada", BEN: "Ben"}
+_OF_ONE = frozenset({"reactions.add", "chat.update", "chat.delete"})
+_METHODS = frozenset(
+    {"chat.postMessage", "conversations.history", "conversations.replies", "conversations.info", *_OF_ONE}
+)
 _Answer = dict[str, Any]
 
 
@@ -49,7 +53,7 @@ class SlackStandIn:
     def conversation(self, ts: str) -> list[str]:
         """Who said what where a message stands, as lines."""
         first = next((one.get("thread_ts", ts) for one in self.messages if one["ts"] == ts), ts)
-        return [f"{_PEOPLE[one['user']]}: {one['text']}" for one in self.thread(first)]
+        return [f"{_PEOPLE[one['user']]}: {one['text']}{_eyes(one)}" for one in self.thread(first)]
 
     async def call(self, request: web.Request) -> web.Response:
         """One call of the Web API."""
@@ -65,10 +69,12 @@ class SlackStandIn:
             return {"ok": True, "url": f"{self.root}/", "team": NAME, "team_id": TEAM, "user_id": USER, "bot_id": BOT}
         if method == "bots.info":
             return {"ok": True, "bot": {"id": BOT, "app_id": APP, "name": "Loops"}}
-        if method not in {"chat.postMessage", "conversations.history", "conversations.replies", "conversations.info"}:
+        if method not in _METHODS:
             return _refused("unknown_method")
         if asked.get("channel") != CHANNEL:
             return _refused("channel_not_found")
+        if method in _OF_ONE:
+            return self._change(method, asked)
         if method == "chat.postMessage":
             made = self.put(USER, {"bot_id": BOT, "app_id": APP, **_posted(asked)})
             return {"ok": True, "channel": CHANNEL, "ts": made["ts"], "message": made}
@@ -77,10 +83,28 @@ class SlackStandIn:
         found = self.thread(asked["ts"]) if method == "conversations.replies" else self.messages[::-1]
         return {"ok": True, "messages": found, "response_metadata": {"next_cursor": ""}}
 
+    def _change(self, method: str, asked: Mapping[str, Any]) -> _Answer:
+        """What is done to one message."""
+        ts = asked.get("timestamp") or asked.get("ts")
+        one = next((one for one in self.messages if one["ts"] == ts), None)
+        if one is None:
+            return _refused("message_not_found")
+        if method == "reactions.add":
+            one.setdefault("reactions", []).append(asked["name"])
+        elif method == "chat.update":
+            one.update(_posted(asked))
+        else:
+            self.messages.remove(one)
+        return {"ok": True, "channel": CHANNEL, "ts": ts}
+
     async def page(self, _request: web.Request) -> web.Response:
         """What stands in the channel, where the addresses of messages lead."""
         said = [line for one in self.messages if "thread_ts" not in one for line in self.conversation(one["ts"])]
         return web.Response(text="\n\n".join([f"This is a {NAME}, made by `loops demo`.", *said, ""]))
+
+
+def _eyes(message: Mapping[str, Any]) -> str:
+    return "".join(f"  :{name}:" for name in message.get("reactions", ()))
 
 
 def _posted(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from loops.connections.github import GitHubClients
+from loops.connections.github_reach import RepositoryReach
 from loops.connections.github_repositories import GitHubRepositories
 from loops.connections.secrets import SecretBox
 from loops.own_output import PURPOSE, Marks
@@ -25,6 +26,7 @@ class GitHubParts:
         self._metrics = metrics
         self._clients = GitHubClients(box, opened)
         self._rights: Rights | None = None
+        self.marks = Marks(box.derive_all(PURPOSE))
 
     def audience(
         self, definitions: Definitions, writer: Writer, answered: Callable[[], None], subject_hourly_runs: int
@@ -38,8 +40,7 @@ class GitHubParts:
             answered=answered,
             observe=lambda outcome: counter.labels(outcome).inc(),
         )
-        own = OwnOutput(Marks(self._box.derive_all(PURPOSE)))
-        return Audience(definitions, self._rights, own, self._clients, subject_hourly_runs)
+        return Audience(definitions, self._rights, OwnOutput(self.marks), self._clients, subject_hourly_runs)
 
     def redelivery(self, reader: Reader, public_url: Callable[[], str]) -> Redelivery:
         """What asks for deliveries that failed."""
@@ -51,6 +52,10 @@ class GitHubParts:
     def repositories(self, reader: Reader) -> GitHubRepositories:
         """What lists the repositories of connections."""
         return GitHubRepositories(reader, self._clients)
+
+    def reach(self, reader: Reader) -> RepositoryReach:
+        """What finds the connection that reaches a repository."""
+        return RepositoryReach(reader, self._clients)
 
     async def aclose(self) -> None:
         """Stop asking, and close."""

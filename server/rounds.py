@@ -20,7 +20,8 @@ def round_lines(one: Mapping[str, Any]) -> Iterator[str]:
     cost = "" if one["cost"] is None else f", ${float(one['cost']):.4f}"
     spent = f"{usage['input']} tokens in, {usage['output']} out{cost}"
     first, *more = reply["text"].splitlines() or ["-"]
-    yield f"round {one['number']}  {plain(first) or '-'}" + ("" if more else f"  [{spent}]")
+    turn = f", turn {one['turn']}" if one.get("turn", 1) > 1 else ""
+    yield f"round {one['number']}{turn}  {plain(first) or '-'}" + ("" if more else f"  [{spent}]")
     for number, line in enumerate(more, start=1):
         yield f"  {plain(line)}" + (f"  [{spent}]" if number == len(more) else "")
     results = {result["call_id"]: result for result in one["results"]}

@@ -13,6 +13,7 @@ from loops.connections.slack_channels import SlackWorkspaces
 from loops.ports import Clock, Engine, Messages, Reader, Writer
 from loops.runs.control import RunControl
 from loops.scheduling import Schedules
+from loops.tasks.workspace.sandboxes import Found
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
@@ -29,7 +30,8 @@ from triggers.testing import WorkflowTester
 class Services:
     """Everything a request handler may need.
 
-    `public_url` gives the address under which people and senders reach the service, with the port that it really got.
+    `sandbox` is what commands of tasks run in, None where this process works on none. `public_url` gives the address
+    under which people and senders reach the service, with the port that it really got.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Services:
     runs: RunControl
     messages: Messages
     metrics: Metrics
+    sandbox: Found | None
     public_url: Callable[[], str]
 
 

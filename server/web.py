@@ -62,13 +62,14 @@ async def _live(_request: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    """Whether this process can store a delivery now."""
+    """Whether this process can store a delivery now; a machine without a sandbox can, and says so."""
     services = request.app[SERVICES]
     try:
         await services.writer.run(touch_readiness)
     except StoreBusy as error:
         return web.json_response({"status": "not ready", "reason": error.message}, status=503)
-    return web.json_response({"status": "ready"})
+    sandbox = {} if services.sandbox is None else {"sandbox": services.sandbox.words}
+    return web.json_response({"status": "ready", **sandbox})
 
 
 async def _metrics(request: web.Request) -> web.Response:

@@ -14,6 +14,8 @@ from loops.agent.tools.tool import Tool
 from loops.clock import SystemClock
 from loops.ports import Clock, Engine, Writer
 from loops.runs.step import Step
+from loops.tasks.outputs.writing import WritingRules
+from loops.tasks.workspace.sandbox import Sandboxes
 from notify.message import Notifiers
 from triggers.registry import SOURCES
 from triggers.slack.patience import Timing
@@ -33,6 +35,8 @@ class Wiring:
     models: Callable[[Models], Models] = field(default=lambda models: models)
     notifiers: Callable[[Notifiers], Notifiers] = field(default=lambda notifiers: notifiers)
     tools: tuple[Tool, ...] = ()
+    sandboxes: Sandboxes | None = None
+    writing: WritingRules = field(default_factory=WritingRules)
     sources: Mapping[str, Source] = field(default_factory=lambda: SOURCES)
     dispatching: bool = True
     slack: Timing = field(default_factory=Timing)

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 hypothesis.settings.load_profile("loops")
 
-TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM")
+TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM", "LOOPS_TEST_AGENTS")
 ECHO_SECONDS = float(os.environ.get(TEST_VARIABLES[0], "2"))
 """How long a window of the test of what comes back lasts."""
 MAY_ASK_NPM = os.environ.get(TEST_VARIABLES[1]) == "1"
 """Whether tests may fetch what they need from npm."""
+AGENTS = os.environ.get(TEST_VARIABLES[2])
+"""The folder of a package.json where coding agents are installed by npm, or to be installed (800 MB)."""
 
 _numbers = itertools.count(1)
 _runtime_dir = pytest.StashKey[Path]()

@@ -37,6 +37,7 @@ from triggers.releasing import RETRIES, Releases, told
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
+from triggers.slack.handing import HANDED, NOBODY_HEARS, Handing
 from triggers.source import Ignored, Source
 from triggers.stages import Stages
 from triggers.verdict import Verdict
@@ -90,6 +91,7 @@ class Dispatcher:
         sources: Mapping[str, Source],
         audience: Audience,
         *,
+        handing: Handing = NOBODY_HEARS,
         stop: Stop = nothing_to_stop,
         observe: Callable[[BatchOutcome, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
@@ -101,6 +103,7 @@ class Dispatcher:
         self._handoff = handoff
         self._sources = sources
         self._audience = audience
+        self._handing = handing
         self._observe = observe
         self._stages = Stages(definitions, audience, Starting(engine, stop), clock)
         self._releases = Releases(self._stages, clock)
@@ -248,10 +251,8 @@ class Dispatcher:
             log.error("delivery quarantined", extra={"delivery_id": due.id, "reason": reason}, exc_info=error)
             return
         store.put_off(connection, due.id, attempts, self._clock.now() + RETRIES[attempts - 1], reason)
-        log.warning(
-            "dispatch failed; it will be tried again",
-            extra={"delivery_id": due.id, "attempt": attempts, "reason": reason},
-        )
+        told_of = {"delivery_id": due.id, "attempt": attempts, "reason": reason}
+        log.warning("dispatch failed; it will be tried again", extra=told_of)
 
     def _dispatch(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question:
         meaning = read.meaning
@@ -271,7 +272,7 @@ class Dispatcher:
         self, connection: sa.Connection, read: Read, events: list[Event], outcome: BatchOutcome
     ) -> Settled | Question:
         due = read.due
-        started, stopped = 0, Counter[str]()
+        started, stopped, handed = 0, Counter[str](), list[str]()
         # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
         decided = store.decided(connection, due.id) if len(events) > 1 else {}
         for position, event in enumerate(events):
@@ -283,12 +284,13 @@ class Dispatcher:
                 return heard
             verdicts = self._decide(connection, due, heard, position)
             started += sum(verdict.passed for verdict in verdicts)
+            handed += [verdict.reason for verdict in verdicts if verdict.stage == HANDED]
             stopped.update(_STOPPED.get(verdict.stage, "came near") for verdict in verdicts if not verdict.passed)
             for verdict in verdicts:
                 outcome.count(verdict)
         outcome.runs += started
-        if started:
-            return Settled(due.id, "dispatched", "", started)
+        if started or handed:
+            return Settled(due.id, "dispatched", "" if started else handed[0], started)
         told = ", ".join(f"{stopped[what]} {what}" for what in (*_STOPPED.values(), "came near") if stopped[what])
         if stopped[_HELD]:
             return Settled(due.id, "dispatched", told, 0)
@@ -316,10 +318,14 @@ class Dispatcher:
             return []
         with connection.begin_nested():
             if heard.own is not None:
-                verdicts = [_own_output(listener, heard.own) for listener in (*matches.passed, *matches.missed)]
+                verdicts = [
+                    Verdict(one.key, one.version, "own_output", passed=False, reason=heard.own)
+                    for one in (*matches.passed, *matches.missed)
+                ]
                 self._keep(connection, due, heard, position, verdicts)
                 return verdicts
-            verdicts = [self._stages.decide(connection, due, event, listener) for listener in matches.passed]
+            verdicts, matches = self._handing.hand(connection, due, event, matches, self._clock.now())
+            verdicts += [self._stages.decide(connection, due, event, listener) for listener in matches.passed]
             for listener, compared in matches.near:
                 failed = next((one for one in compared if not one.passed), None)
                 reason = failed.words() if failed is not None else "a filter did not match"
@@ -354,7 +360,3 @@ class Dispatcher:
             facts=heard.facts,
         )
         store.put_event(connection, row, self._clock.now())
-
-
-def _own_output(listener: Listener, reason: str) -> Verdict:
-    return Verdict(listener.key, listener.version, "own_output", passed=False, reason=reason)

@@ -21,6 +21,8 @@ _COMMENTS = frozenset(
 # Who acts otherwise on what we wrote, as who labels it, did not write it.
 _WRITING = frozenset({None, "opened", "created", "submitted", "edited"})
 _PUSHING = frozenset({"opened", "synchronize"})
+# What comes of a push by itself, under the name of whoever runs it: never a person's doing, even with an app.
+_CHECKING = frozenset({"check_run", "check_suite", "status", "workflow_job", "workflow_run"})
 _HEADS = "refs/heads/"
 
 
@@ -40,7 +42,7 @@ class OwnOutput:
         mark = self._mark(event)
         if mark is not None:
             return own_words("it carries the mark of this installation", mark)
-        return self._pushed(connection, event) if by_token else None
+        return self._pushed(connection, event) if by_token or get("event_type") in _CHECKING else None
 
     def _mark(self, event: Event) -> OwnMark | None:
         get = event.properties.get
@@ -88,14 +90,41 @@ def _pushed_to_pull_request(payload: Mapping[str, JsonValue], repository: int) -
     return (_text(head, "ref") if ours else ""), (_text(head, "sha") if ours else "")
 
 
+def _checked_run(payload: Mapping[str, JsonValue], repository: int) -> tuple[str, str]:
+    run = _object(payload, "workflow_run")
+    ours = _object(run, "head_repository").get("id") == repository
+    return (_text(run, "head_branch") if ours else ""), _text(run, "head_sha")
+
+
+def _checked_suite(payload: Mapping[str, JsonValue], _repository: int) -> tuple[str, str]:
+    """GitHub tells no branch where a suite is about a fork."""
+    suite = _object(payload, "check_suite") or _object(_object(payload, "check_run"), "check_suite")
+    return _text(suite, "head_branch"), _text(suite, "head_sha") or _text(_object(payload, "check_run"), "head_sha")
+
+
+def _checked_job(payload: Mapping[str, JsonValue], _repository: int) -> tuple[str, str]:
+    """The commit alone: nothing says whose branch it is."""
+    return "", _text(_object(payload, "workflow_job"), "head_sha") or _text(payload, "sha")
+
+
+def _object(found: Mapping[str, JsonValue], key: str) -> Mapping[str, JsonValue]:
+    value = found.get(key)
+    return value if isinstance(value, dict) else {}
+
+
 def _text(found: Mapping[str, JsonValue], key: str) -> str:
     value = found.get(key)
     return value if isinstance(value, str) else ""
 
 
-# What GitHub tells of a push: how its branch and its commit are read.
+# What GitHub tells of a push, and of what comes of one: how its branch and its commit are read.
 _PUSHED: Mapping[str, Callable[[Mapping[str, JsonValue], int], tuple[str, str]]] = {
     "push": _pushed_by_push,
     "create": _created_by_push,
     "pull_request": _pushed_to_pull_request,
+    "workflow_run": _checked_run,
+    "workflow_job": _checked_job,
+    "check_suite": _checked_suite,
+    "check_run": _checked_suite,
+    "status": _checked_job,
 }

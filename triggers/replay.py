@@ -42,7 +42,7 @@ log = logging.getLogger("loops.replay")
 MOST_LOOPS = 500
 PAGE = 100
 _SOURCES = {"internal-event": ("github", "slack"), "event": ("posthog",), "webhook": ("webhook",)}
-_HELD_BACK = frozenset({"claim", "mask", "rate_limit", "debounce", "overlap", "own_output"})
+_HELD_BACK = frozenset({"claim", "mask", "rate_limit", "debounce", "overlap", "own_output", "thread"})
 _SKIPPED = (
     "every filter passed; deduplication, claims and masks do not hold for a replay, nor do rate limit and debounce"
 )

@@ -11,6 +11,8 @@ from loops.agent.transcript import Assistant, Message, Usage
 _CHARACTERS_A_TOKEN = 3.5
 _TOKENS_A_MESSAGE = 8
 
+NO_PRICE = "there is a limit in money, and no known price for this model; set a price"
+
 Pricing: TypeAlias = Callable[[Usage], Decimal | None]
 """What a usage costs in USD; None where nobody knows."""
 
@@ -35,7 +37,8 @@ class Budget(Protocol):
 class TaskBudget:
     """The limits of one task alone, counted in memory; `spent` is what was used before a restart.
 
-    A limit in money without a known price refuses everything: better nothing than an unknown bill.
+    A limit in money without a known price refuses everything, unless one in tokens stands beside it: better nothing
+    than an unknown bill.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class TaskBudget:
             return None
         costs = [self._pricing(used) for used in uses if used.total]
         if None in costs:
-            return Refusal("there is a limit in money, and no known price for this model; set a price")
+            return None if self._most_tokens is not None else Refusal(NO_PRICE)
         cost = sum((cost for cost in costs if cost is not None), Decimal(0))
         if cost > self._most_cost:
             return Refusal(f"the next request could bring the task to ${cost:.4f}, ${self._most_cost} at most")

@@ -13,7 +13,7 @@ from loops.agent.arguments import read_arguments
 from loops.agent.guards import Limits
 from loops.agent.journal import Observer
 from loops.agent.tools.finalize import FINALIZE
-from loops.agent.tools.tool import CallContext, Tool, ToolError
+from loops.agent.tools.tool import CallContext, Tool, ToolError, TypedTool
 from loops.agent.transcript import NO_CODE, Call, CallResult
 from loops.errors import LoopsError, RunFenced
 from loops.event import JsonValue
@@ -125,7 +125,7 @@ class Execution:
         return await self._timed(tool, arguments, context)
 
     async def _timed(self, tool: Tool, arguments: Mapping[str, Any], context: CallContext) -> JsonValue:
-        limit = self._limits.tool_timeout
+        limit = max(self._limits.tool_timeout, tool.seconds if isinstance(tool, TypedTool) else 0.0)
         try:
             async with asyncio.timeout(limit) as timer:
                 return await tool.call(arguments, context)

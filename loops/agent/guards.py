@@ -25,8 +25,14 @@ Ending = Literal[
     "invalid_output",
     "tool_error",
     "provider_error",
+    "runner_error",
+    "refused",
+    "interrupted",
     "cancelled",
 ]
+"""How an agent ends. `runner_error` and `interrupted` are of agents that are started as commands, and `refused` is none
+of its own: what it asked to have written was not taken."""
+
 MALFORMED: frozenset[str] = frozenset(
     {
         "BAD_JSON",

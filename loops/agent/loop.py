@@ -17,6 +17,7 @@ from loops.agent.budget import Budget, Pricing, Refusal, TaskBudget, estimate, t
 from loops.agent.elision import elided
 from loops.agent.execution import Execution, Turn, refused
 from loops.agent.guards import Force, Limits, Stop, force, judge, reason_of
+from loops.agent.inbox import Heard, Inbox, NobodySpeaks
 from loops.agent.interruption import Abort, Aborted, Expired, Interrupted
 from loops.agent.journal import Journal, Observer, Unobserved
 from loops.agent.model import Model, ModelError, ModelSettings
@@ -24,7 +25,19 @@ from loops.agent.result import AgentResult
 from loops.agent.tools import Toolbox
 from loops.agent.tools.finalize import FINALIZE, Final
 from loops.agent.tools.tool import ToolError
-from loops.agent.transcript import Call, CallResult, Finish, Guard, Message, Reply, Round, Transcript, Usage, cleaned
+from loops.agent.transcript import (
+    Call,
+    CallResult,
+    Finish,
+    Guard,
+    Message,
+    Reply,
+    Round,
+    Transcript,
+    Usage,
+    cleaned,
+    told,
+)
 from loops.ports import Clock
 
 _FULL = 0.6  # of the context; above it old results leave the conversation
@@ -49,9 +62,11 @@ class Agent:
     budget: Budget | None = None
     observer: Observer = field(default_factory=Unobserved)
     patience: Patience | None = None
+    inbox: Inbox = field(default_factory=NobodySpeaks)
 
     async def run(self, transcript: Transcript, abort: Abort) -> AgentResult:
-        """Work until it ends. `transcript` holds the rounds that were journalled, none for a new task.
+        """Work on the transcript's turn until it ends. `transcript` holds the rounds that were journalled, none for a
+        new task.
 
         When the caller itself is cancelled nothing more is journalled, and the agent can be run again from its rounds;
         when `abort` is asked for, it ends as `cancelled`.
@@ -79,7 +94,7 @@ class _Work:
                 return self._cancelled()
             if (ended := self._ended()) is not None:
                 return ended
-            judgement = judge(self._transcript.rounds, self._agent.limits, self._left())
+            judgement = judge(self._transcript.current, self._agent.limits, self._left())
             if isinstance(judgement, Stop):
                 return self._stopped(judgement)
             guard = judgement.guard if isinstance(judgement, Force) else None
@@ -100,9 +115,9 @@ class _Work:
 
     def _ended(self) -> AgentResult | None:
         """The result, when the last round brought the end itself."""
-        if not self._transcript.rounds:
+        if not self._transcript.current:
             return None
-        last = self._transcript.rounds[-1]
+        last = self._transcript.current[-1]
         for call, result in zip(last.reply.calls, last.results, strict=True):
             if result.fatal:
                 return self._stopped(Stop("tool_error", f"{result.name}: {_message_in(result)}"))
@@ -130,7 +145,7 @@ class _Work:
 
     def _unaccepted(self) -> Final:
         """What there is of the last `finalize` that was not accepted."""
-        for one in reversed(self._transcript.rounds):
+        for one in reversed(self._transcript.current):
             for call in reversed(one.reply.calls):
                 if call.name == FINALIZE:
                     try:
@@ -143,13 +158,25 @@ class _Work:
         """One round. The reason to stop where it brought none that could be judged."""
         started = self._agent.clock.now()
         number = len(self._transcript.rounds) + 1
-        messages, trimmed = self._messages(notice)
+        # Not before a forced end: who speaks then is heard in the next turn.
+        heard = Heard() if guard is not None else await self._agent.inbox.heard()
+        messages, trimmed = self._messages(told(heard.text, notice))
         settings = self._settings(guard)
         most = estimate(messages, self._specs, settings.max_tokens)
         refusal = await self._budget.reserve(f"{number}", most)
         if refusal is not None:
             return await self._refused(refusal, guard)
-        one = Round(number, started, Reply(), notice=notice, guard=guard, elided=trimmed)
+        one = Round(
+            number,
+            started,
+            Reply(),
+            notice=notice,
+            guard=guard,
+            elided=trimmed,
+            turn=self._transcript.turn,
+            said=heard.text,
+            heard=heard.keys,
+        )
         asked = Asked()
         try:
             reply = await self._ask(messages, settings, number, guard, asked)

@@ -7,6 +7,8 @@ from loops.agent.budget import Pricing
 from loops.agent.transcript import Usage
 
 _MILLION = Decimal(1_000_000)
+_PROVIDERS = {"claude-code": "anthropic", "codex": "openai"}
+"""Whose models the runners work with that are known by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ def list_price(provider: str, model: str) -> Pricing:
             cache_write_tokens=usage.cache_write,
         )
         try:
-            return calc_price(counted, model_ref=model, provider_id=provider).total_price
+            found = calc_price(counted, model_ref=model, provider_id=_PROVIDERS.get(provider, provider))
+            return found.total_price
         except (LookupError, ValueError):  # a model without a price, or numbers that no request has
             return None
 

@@ -15,7 +15,8 @@ class AgentResult:
 
     `message` is the agent's own report; with `fallback` it is the last natural text of an agent that made none. `guard`
     names the guard that forced it to finalize. After `cancelled` there is no message. `cost` is in USD, None where a
-    price is unknown.
+    price is unknown. `edits` counts the edits of files of which an agent that was started as a command says that they
+    succeeded.
     """
 
     ending: Ending
@@ -25,6 +26,7 @@ class AgentResult:
     fallback: bool = False
     output: Mapping[str, JsonValue] = field(default_factory=dict)
     guard: Guard | None = None
+    edits: int = 0
 
     @property
     def usage(self) -> Usage:

@@ -99,7 +99,8 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One request and the calls that it asked for. `notice` is what the agent was told before it was asked.
+    """One request and the calls that it asked for. `notice` is what the agent was told before it was asked, `said` what
+    people said (`heard` are the keys of their messages). `turn` counts the times that the agent was set to work.
 
     `guard` names the guard that forced `finalize` in this round. `requests` counts retries too. `cost` is in USD, None
     where nobody knows the price. A round that is not `settled` was journalled before its calls were executed.
@@ -115,6 +116,14 @@ class Round:
     requests: int = 1
     cost: Decimal | None = None
     elided: bool = False
+    turn: int = 1
+    said: str = ""
+    heard: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """All that the agent was told before it was asked."""
+        return told(self.said, self.notice)
 
     @property
     def settled(self) -> bool:
@@ -152,6 +161,9 @@ class Round:
             "requests": self.requests,
             "cost": None if self.cost is None else str(self.cost),
             "elided": self.elided,
+            "turn": self.turn,
+            "said": self.said,
+            "heard": list(self.heard),
         }
 
     @classmethod
@@ -168,6 +180,9 @@ class Round:
             requests=stored["requests"],
             cost=None if stored["cost"] is None else Decimal(stored["cost"]),
             elided=stored["elided"],
+            turn=stored.get("turn", 1),  # of an earlier release without turns
+            said=stored.get("said", ""),
+            heard=tuple(stored.get("heard", ())),
         )
 
 
@@ -208,11 +223,20 @@ Message: TypeAlias = System | User | Assistant | ToolReturn
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A conversation so far: the system text, the first user message, and the rounds."""
+    """A conversation so far: the system text, the first user message, and the rounds of every turn.
+
+    An agent works on the turn `turn`; what came before it is only remembered.
+    """
 
     system: str
     opening: str
     rounds: tuple[Round, ...] = ()
+    turn: int = 1
+
+    @property
+    def current(self) -> tuple[Round, ...]:
+        """The rounds of this turn."""
+        return tuple(one for one in self.rounds if one.turn == self.turn)
 
     def with_round(self, latest: Round) -> "Transcript":
         """The same with `latest` as the last round, in place of one with its number."""
@@ -236,20 +260,23 @@ class Transcript:
 
     @property
     def seconds(self) -> float:
-        """How long the rounds took, without the time between a crash and what went on."""
-        return sum(one.seconds for one in self.rounds)
+        """How long the rounds of this turn took, without the time between a crash and what went on."""
+        return sum(one.seconds for one in self.current)
 
     @property
     def cost(self) -> Decimal | None:
         """All that was spent in USD; None as soon as one part is unknown."""
-        costs = [one.cost for one in self.rounds]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known, Decimal(0)) if len(known) == len(costs) else None
+        return _cost(self.rounds)
+
+    @property
+    def turn_cost(self) -> Decimal | None:
+        """The same of this turn."""
+        return _cost(self.current)
 
     @property
     def last_text(self) -> str:
-        """The last natural text of the agent."""
-        return next((one.reply.text for one in reversed(self.rounds) if one.reply.text.strip()), "")
+        """The last natural text of the agent in this turn."""
+        return next((one.reply.text for one in reversed(self.current) if one.reply.text.strip()), "")
 
     def as_json(self) -> dict[str, Any]:
         """The stored and exported form."""
@@ -261,9 +288,19 @@ class Transcript:
         return cls(stored["system"], stored["opening"], tuple(Round.from_json(one) for one in stored["rounds"]))
 
 
+def told(said: str, notice: str) -> str:
+    """What people said and what the service says, as the agent is told it."""
+    return "\n\n".join(text for text in (said, notice) if text)
+
+
+def _cost(rounds: Sequence[Round]) -> Decimal | None:
+    known = [one.cost for one in rounds if one.cost is not None]
+    return sum(known, Decimal(0)) if len(known) == len(rounds) else None
+
+
 def round_messages(one: Round) -> list[Message]:
     """What one round adds to a conversation. An answer without any content is none that a provider takes back."""
-    shown: list[Message] = [User(one.notice)] if one.notice else []
+    shown: list[Message] = [User(one.told)] if one.told else []
     if one.reply.text or one.reply.calls:
         shown.append(Assistant(one.reply.text, one.reply.calls, one.reply.native))
     shown += [ToolReturn(result.call_id, result.name, result.text) for result in one.results]

@@ -71,7 +71,7 @@ class _Way:
     A requester of PyGithub's is for one thread at a time, so each call takes one and gives it back.
     """
 
-    def __init__(self, open_github: Callable[[], Github], renew: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, open_github: Callable[[], Github], renew: Callable[[], str] = lambda: "") -> None:
         self._open_github = open_github
         self._renew = renew
         self._renewing = threading.Lock()
@@ -79,10 +79,14 @@ class _Way:
         self._closed = False
         self.limit: tuple[int, float] | None = None
 
+    def token(self) -> str:
+        """The token of an installation, renewed where it is old. Blocks; raises what PyGithub raises."""
+        with self._renewing:  # one thread renews a token, the others find it renewed
+            return self._renew()
+
     def ask(self, verb: str, path: str, body: Mapping[str, JsonValue] | None) -> Answer:
         """Blocks. Raises what PyGithub raises."""
-        with self._renewing:  # one thread renews a token, the others find it renewed
-            self._renew()
+        self.token()
         try:
             github, requester = self._free.pop()
         except IndexError:
@@ -144,6 +148,7 @@ class GitHubClient:
         verb: str,
         path: str,
         *,
+        body: Mapping[str, JsonValue] | None = None,
         repository: str | None = None,
         installation: int | None = None,
         seconds: float | None = None,
@@ -154,9 +159,14 @@ class GitHubClient:
         def work() -> Answer:
             of_app = repository is None and installation is None
             way = self._own_way() if of_app else self._way(repository or "", installation)
-            return _checked(f"{verb} {_bare(path)}", self._followed(way, verb, path))
+            return _checked(f"{verb} {_bare(path)}", self._followed(way, verb, path, body))
 
         return await self._within(work, seconds)
+
+    async def git_token(self, repository: str) -> str:
+        """What lets git into a repository: the token, or that of the app's installation on it, good for most of an
+        hour."""
+        return await self._within(lambda: self._token or self._way(repository, None).token(), 5 * SECONDS)
 
     def remaining(self, installation: int | None = None) -> int | None:
         """The calls that were left to the token, the app itself or an installation when it last asked; None where

@@ -23,6 +23,10 @@ _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[?[0-9a-fA-F:]+\]?")
 _LAST_PORT = 65535
 _STANDARD = "whsec_"
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OURS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "content-type", "accept", "accept-encoding"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,12 @@ def _base_address(text: str) -> str:
     return text.rstrip("/")
 
 
+def _server_address(text: str) -> str:
+    """An address as it was given: to some servers a slash at its end matters."""
+    _base_address(text)
+    return text
+
+
 def _slug(text: str) -> str:
     if not _SLUG.fullmatch(text):
         raise RequestError("is no slug of an app", hint="the last part of github.com/apps/<slug>")
@@ -269,6 +279,37 @@ def _posthog(values: Mapping[str, str]) -> list[Fault]:
     return [Fault("settings", "hold no credential", "api_key for capture, webhook_secret for a webhook destination")]
 
 
+def _header(text: str) -> str:
+    name, colon, value = _line(text).partition(":")
+    if not colon or not _HEADER.fullmatch(name.strip()) or not value.strip() or not text.isascii():
+        raise RequestError("is no header", hint="as X-Api-Key: the key")
+    if name.strip().lower() in _OURS:
+        raise RequestError(f"sets {name.strip()}, which is not free", hint="the token goes into token")
+    return f"{name.strip()}: {value.strip()}"
+
+
+def _tool_names(text: str) -> str:
+    names = [name.strip() for name in _line(text).split(",")]
+    if not all(names):
+        raise RequestError("are no names with commas between them", hint="as search,get_page")
+    return ",".join(sorted(set(names)))
+
+
+def _yes_or_no(text: str) -> str:
+    if text.lower() not in ("yes", "no"):
+        raise RequestError("is neither yes nor no", hint="no keeps tasks from it")
+    return text.lower()
+
+
+def _mcp(values: Mapping[str, str]) -> list[Fault]:
+    if ("url" in values) == ("command" in values):
+        hint = "url of a server over streamable HTTP, or command: a name in LOOPS_MCP_COMMANDS"
+        return [Fault("settings", "name either a url or a command", hint)]
+    if "command" in values and "header" in values:
+        return [Fault("settings.header", "is sent over HTTP alone", "a command gets token as MCP_TOKEN")]
+    return []
+
+
 def _webhook(values: Mapping[str, str]) -> list[Fault]:  # noqa: ARG001 - one shape for all
     return []
 
@@ -325,6 +366,20 @@ KINDS: Mapping[str, Kind] = {
                 Setting("group_types", check=_group_types),
             ),
             _posthog,
+        ),
+        Kind(
+            "mcp",
+            (
+                Setting("url", check=_server_address),
+                Setting("token", secret=True, check=_token),
+                Setting("header", secret=True, check=_header),
+                Setting("command", check=_slug),
+                Setting("tools", check=_tool_names),
+                Setting("reads", check=_tool_names),
+                Setting("enabled", check=_yes_or_no),
+            ),
+            _mcp,
+            receives=False,
         ),
         Kind(
             "webhook",

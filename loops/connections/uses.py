@@ -24,16 +24,27 @@ class SlackUse:
 
 HEARS = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 """One of these lets the app hear messages."""
+ANSWERS = frozenset({"chat:write", "reactions:write"})
+"""What a task takes that answers in the thread of the message that started it."""
+CREATE_TASK = "template-posthog-create-task"
 
 
 def slack_uses(loop: str, definition: object, connection_id: int) -> Iterator[SlackUse]:
     """What a loop does over a Slack connection: its posts, and what it hears, which may come over any."""
     if SLACK_EVENT in _event_names(stored_trigger(definition)):
         yield SlackUse(loop, scopes=HEARS, any_of=True)
+        if any(one.get("reply_in_slack_thread") is not False for one in stored_inputs(definition, CREATE_TASK)):
+            yield SlackUse(loop, scopes=ANSWERS)
     for inputs in stored_inputs(definition, "template-slack"):
         if connection_number(inputs.get("slack_workspace")) == connection_id:
             channel = literal_channel(inputs.get("channel"))
             yield SlackUse(loop, channel, frozenset(_post_scopes(inputs, channel)))
+
+
+def worked_on(definition: object) -> set[str]:
+    """The repositories that a loop's tasks work on."""
+    named = (inputs.get("repository") for inputs in stored_inputs(definition, "template-posthog-create-task"))
+    return {one for one in named if isinstance(one, str) and one}
 
 
 def stored_inputs(definition: object, template_id: str) -> Iterator[Mapping[str, Any]]:

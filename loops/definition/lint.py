@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from loops.definition import lint_filters, lint_messages, lint_triggers
+from loops.definition import lint_filters, lint_messages, lint_tasks, lint_triggers
 from loops.definition.asked import Listening
 from loops.definition.findings import EVENT_TEXT, MASKS_NOBODY, Findings, few_suggestions
 from loops.definition.lint_messages import channels_of
 from loops.definition.lint_subject import NOTHING_KNOWN, Outside, Subject
+from loops.definition.lint_tasks import repositories_of
 from loops.definition.workflow import Workflow
 from loops.errors import Fault
 
-__all__ = ["CODES", "RULES", "Outside", "channels_of", "lint", "linted"]
+__all__ = ["CODES", "RULES", "Outside", "channels_of", "lint", "linted", "repositories_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,13 @@ RULES: tuple[Rule, ...] = (
         lint_messages.app_outside,
     ),
     Rule(
+        "repository-not-reached",
+        "a task on a repository that no GitHub connection of the project may write to",
+        "Its tasks would fail at once. GitHub is asked where the workflow is saved or checked by the service; a file "
+        "that is checked alone is not.",
+        lint_tasks.out_of_reach,
+    ),
+    Rule(
         "two-messages",
         "a Slack loop whose task answers in the thread, and a step that sends the result again",
         "`reply_in_slack_thread` counts as true where it is left out.",
@@ -168,7 +176,7 @@ _HEAD = (
     "    loops lint loops/*.yaml --ask",
     "",
     "`--allow` passes over findings of a code. `--ask` has the service look, which knows the connections and asks",
-    "Slack about channels; without it nothing but the file is read.",
+    "Slack about channels and GitHub about repositories; without it nothing but the file is read.",
     "",
     "| code | level | found | why |",
     "|---|---|---|---|",

@@ -16,9 +16,11 @@ MESSAGES = frozenset({"template-slack", "template-email"})
 @dataclass(frozen=True, slots=True)
 class Outside:
     """What only others could tell: of a connection and a channel that it posts to, why nothing can be posted and what
-    mends it. What nobody was asked about is not there."""
+    mends it; of a repository that its tasks work on, in lower case, the same. What nobody was asked about is not
+    there."""
 
     channels: Mapping[tuple[int, str], tuple[str, str]] = field(default_factory=dict)
+    repositories: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 NOTHING_KNOWN = Outside()

@@ -9,7 +9,6 @@ from loops.definition.brakes import Brakes, inspect_brakes
 from loops.definition.compiled import compile_action, compile_mask, compile_trigger, surroundings
 from loops.definition.findings import Findings, few_suggestions, join, nearest, shown
 from loops.definition.limits import inspect_size
-from loops.definition.not_yet import warn_of_action
 from loops.definition.plain import plain_object, without_server_keys
 from loops.definition.references import Surroundings
 from loops.definition.schema.actions import Action, ActionShape, TriggerAction
@@ -173,7 +172,6 @@ def _inspect(read: _Read, findings: Findings, project: ProjectFilters) -> None:
         action.inspect(path, findings)
         _inspect_outputs(action, path, around, findings)
         compile_action(action, path, around, findings)
-        warn_of_action(action, path, findings)
         if isinstance(action, TriggerAction):
             compile_trigger(action.config, join(path, "config"), findings, project)
     for path, edge in edges:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,15 @@ from loops.errors import Conflict, StoreBusy
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.runs.settling import Stop, nothing_to_stop
+from loops.runs.state import OVER
 from loops.runs.succession import run_ended
-from loops.store import run_queries, run_requests
+from loops.store import run_queries, run_requests, threads
+from loops.store.run_requests import CancelRequest
+from loops.tasks.thread.live import Stopped as ThreadStop
+from loops.tasks.thread.live import TaskThreads
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-    from loops.store.run_requests import CancelRequest
 
 log = logging.getLogger("loops.runs")
 
@@ -38,13 +39,32 @@ class Stopped:
     stopping: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What asking for a cancellation came to: for the run, None where that is over, and for its threads."""
+
+    run: CancelRequest | None
+    threads: ThreadStop
+
+    @property
+    def is_done(self) -> bool:
+        return self.threads != "acting" and (self.run is None or self.run.status != "running")
+
+
 class RunControl:
     """Works from any process: what it asks is stored first, the process that acts follows."""
 
     def __init__(
-        self, writer: Writer, reader: Reader, engine: Engine, clock: Clock, stop: Stop = nothing_to_stop
+        self,
+        writer: Writer,
+        reader: Reader,
+        engine: Engine,
+        clock: Clock,
+        stop: Stop = nothing_to_stop,
+        threads: TaskThreads | None = None,
     ) -> None:
-        """`stop` stops what a waiting run waits for."""
+        """`stop` stops what a waiting run waits for, `threads` are those that its tasks answer in after it."""
+        self._threads = threads
         self._writer = writer
         self._reader = reader
         self._engine = engine
@@ -53,32 +73,56 @@ class RunControl:
 
     async def cancel(self, project_id: str, run_id: str) -> str:
         """The status after asking: `cancelled` once nothing acts any more, or `running` while something still does.
+        A run that is over is cancelled in as far as a task of it still has a thread.
 
-        Raises NotFound or Conflict (the run is over).
+        Raises NotFound or Conflict (the run is over, and so is all that it began).
         """
         await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
-        now = self._clock.now()
-        asked = await self._writer.run(lambda connection: self._ask(connection, run_id, now))
-        if asked.status != "running":
-            await self._engine.drop(run_id, asked.seq)
-            return asked.status
-        return await self._until_stopped(project_id, run_id)
+        asked = await self._writer.run(lambda connection: self._ask(connection, run_id))
+        if asked.run is not None and asked.run.status != "running":
+            await self._engine.drop(run_id, asked.run.seq)
+        if asked.is_done:
+            return "cancelled"
+        return await self._until_stopped(project_id, run_id, threads_alone=asked.run is None)
 
-    def _ask(self, connection: "Connection", run_id: str, now: datetime) -> "CancelRequest":
+    async def close_threads(self, project_id: str, run_id: str) -> str:
+        """Cancel what the tasks of a run still do in their threads, and not the run: as `cancel`."""
+        asked = await self._writer.run(lambda connection: _Asked(None, self._close(connection, run_id)))
+        return "cancelled" if asked.is_done else await self._until_stopped(project_id, run_id, threads_alone=True)
+
+    def _ask(self, connection: "Connection", run_id: str) -> "_Asked":
+        try:
+            run = self._ask_run(connection, run_id)
+        except Conflict:
+            closed = self._close(connection, run_id)
+            if closed == "none":
+                raise
+            return _Asked(None, closed)
+        return _Asked(run, self._close(connection, run_id))
+
+    def _ask_run(self, connection: "Connection", run_id: str) -> CancelRequest:
+        now = self._clock.now()
         asked = run_requests.request_cancel(connection, run_id, now, self._stop)
         if asked.status == "cancelled":
             run_ended(connection, self._engine, run_id, now)
         return asked
 
-    async def _until_stopped(self, project_id: str, run_id: str) -> str:
+    def _close(self, connection: "Connection", run_id: str) -> ThreadStop:
+        return "none" if self._threads is None else self._threads.cancel(connection, run_id)
+
+    async def _until_stopped(self, project_id: str, run_id: str, *, threads_alone: bool = False) -> str:
         """Until nothing acts any more: also a waiting run acts when what it waits for does."""
-        status = "running"
         deadline = asyncio.get_running_loop().time() + _CANCEL_PATIENCE
-        while status in {"running", "queued", "waiting"} and asyncio.get_running_loop().time() < deadline:
+        while asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(_CANCEL_POLL)
-            row = await self._reader.read(lambda connection: run_queries.get(connection, project_id, run_id))
-            status = str(row["status"])
-        return status
+            status, acts = await self._reader.read(partial(self._standing, project_id=project_id, run_id=run_id))
+            if not acts and (threads_alone or status in OVER):
+                return "cancelled" if threads_alone else status
+        return "running"
+
+    def _standing(self, connection: "Connection", project_id: str, run_id: str) -> tuple[str, bool]:
+        acts = self._threads is not None and self._threads.acts(connection, run_id)
+        return str(run_queries.get(connection, project_id, run_id)["status"]), acts
 
     async def cancel_all(self, workflow_id: str) -> Stopped:
         """Cancel every open run of a workflow, and wait a little for those that act."""
@@ -91,13 +135,19 @@ class RunControl:
                 else:
                     cancelled += 1
                     await self._engine.drop(run_id, request.seq)
+        while self._threads is not None and await self._writer.run(partial(self._close_some, workflow_id=workflow_id)):
+            pass
         left = await self._until_over(acting)
         return Stopped(cancelled + len(acting) - len(left), tuple(left))
 
+    def _close_some(self, connection: "Connection", workflow_id: str) -> bool:
+        """Close some threads of a workflow; whether there was one."""
+        found = threads.runs_with_live(connection, workflow_id, _AT_ONCE)
+        return sum(self._close(connection, run_id) != "none" for run_id in found) > 0
+
     def _ask_some(self, connection: "Connection", workflow_id: str) -> "Mapping[str, CancelRequest]":
-        now = self._clock.now()
         return {
-            run_id: self._ask(connection, run_id, now)
+            run_id: self._ask_run(connection, run_id)
             for run_id in run_requests.held_to_cancel(connection, workflow_id, _AT_ONCE)
         }
 

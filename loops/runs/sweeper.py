@@ -3,7 +3,7 @@
 1. A run that was woken, but whose segment was not made due: make it due.
 2. A run that is open, while the engine has no segment of it, or one that ended badly: give it a new segment.
 3. A run whose segments keep dying: end it as failed, and say so.
-4. The same for tasks, whose places in the queue are lost or die as segments do.
+4. The same for tasks and their turns, whose places in the queue are lost or die as segments do.
 5. Failures that nobody was told of for an hour: tell them.
 6. A run that waits for others of its key, none of which acts: let it begin.
 """
@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -24,7 +25,9 @@ from loops.runs.succession import let_next_begin, run_ended
 from loops.store import overlaps, run_requests
 from loops.store import runs as store
 from loops.store import tasks as task_store
+from loops.store import threads as thread_store
 from loops.tasks.ending import give_up_task
+from loops.tasks.thread.live import TaskThreads
 
 log = logging.getLogger("loops.sweeper")
 
@@ -48,7 +51,9 @@ class Sweeper:
         engine: Engine,
         clock: Clock,
         alerting: Alerting | None = None,
+        threads: TaskThreads | None = None,
     ) -> None:
+        self._threads = threads
         self._writer = writer
         self._reader = reader
         self._client = client
@@ -77,7 +82,7 @@ class Sweeper:
         found = await self._reader.read(lambda connection: store.quiet(connection, since=now - _STILL, after=after))
         self._after = found[-1][0] if len(found) == store.PAGE else ""
         statuses = await self._client.statuses(found)
-        mended = len(woken) + await self._sweep_tasks() + await self._sweep_overlaps()
+        mended = len(woken) + await self._sweep_tasks() + await self._sweep_turns() + await self._sweep_overlaps()
         if self._alerting is not None:
             await tell_what_is_due(self._alerting, self._writer, self._reader, self._clock)
         for run_id, seq in found:
@@ -141,12 +146,31 @@ class Sweeper:
         if status != _EXHAUSTED and await self._writer.run(lambda at: self._restart_task(at, task_id, seq)):
             log.warning("task had no place in the engine; it has a new one", extra={"task_id": task_id, "was": status})
             return 1
-        now = self._clock.now()
-        woken = await self._writer.run(lambda connection: give_up_task(connection, task_id, seq, now))
+        woken = await self._writer.run(lambda connection: self._give_up_task(connection, task_id, seq))
         if woken is not None:
             log.error("task given up", extra={"task_id": task_id})
             await self._engine.wake(*woken)
         return 1
+
+    def _give_up_task(self, connection: sa.Connection, task_id: str, seq: int) -> tuple[str, int] | None:
+        return give_up_task(connection, task_id, seq, self._clock.now(), self._threads)
+
+    async def _sweep_turns(self) -> int:
+        """The same for later turns of tasks in their threads."""
+        threads, since = self._threads, self._clock.now() - _STILL
+        if threads is None:
+            return 0
+        found = await self._reader.read(lambda connection: thread_store.quiet_turns(connection, since=since))
+        statuses = await self._client.statuses([(task_place(task_id), seq) for task_id, seq in found])
+        mended = 0
+        for task_id, seq in found:
+            status = statuses.get((task_place(task_id), seq))
+            if status not in _ALIVE:
+                again = status != _EXHAUSTED
+                await self._writer.run(partial(threads.mend_turn, task_id=task_id, seq=seq, again=again))
+                log.warning("a turn of a task had lost its place", extra={"task_id": task_id, "was": status})
+                mended += 1
+        return mended
 
     def _restart_task(self, connection: sa.Connection, task_id: str, seq: int) -> bool:
         fresh = task_store.restart(connection, task_id, seq, self._clock.now())

@@ -34,6 +34,7 @@ _KEPT = 4096
 _NEVER_OVER = datetime(9000, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)
+_SEARCHED = timedelta(days=1)  # for as long nothing found is believed: the 50 years move on
 _SAMPLE = 400
 _SAMPLE_YEARS = 12
 _COUNTED_YEARS = 200
@@ -65,15 +66,22 @@ class Timetable(ABC):
     def __init__(self, zone: ZoneInfo, start: Start | None) -> None:
         self.zone = zone
         self.start = start
+        self._known: tuple[datetime, datetime | None] | None = None
 
     @abstractmethod
     def after(self, instant: datetime) -> Iterator[Occurrence]:
         """Those later than an instant."""
 
     def next_after(self, instant: datetime) -> datetime | None:
-        """The first later than an instant; None when there is none, or none in 50 years."""
+        """The first later than an instant; None when there is none, or none in 50 years. Asked again before that has
+        come it costs no search: whoever writes in a transaction asks beforehand."""
+        if self._known is not None:
+            asked, known = self._known
+            if asked <= instant < (asked + _SEARCHED if known is None else known):
+                return known
         found = next(self.after(instant), None)
-        return None if found is None else found.at
+        self._known = (instant, None if found is None else found.at)
+        return self._known[1]
 
     def latest(self, after: datetime, until: datetime, most: int) -> list[datetime]:
         """The last ones later than `after` and not later than `until`, at most so many, in their order."""

@@ -87,6 +87,12 @@ def by_key(connection: sa.Connection, project_id: str, key: str) -> OutboxRow:
     return OutboxRow(*row)
 
 
+def unsent(connection: sa.Connection, project_id: str, keys: Collection[str]) -> list[str]:
+    """The messages with these keys that are still to be sent."""
+    wanted = (outbox.c.project_id == project_id, outbox.c.key.in_(keys), outbox.c.status.in_(("pending", "retry")))
+    return list(connection.execute(sa.select(outbox.c.id).where(*wanted)).scalars())
+
+
 def get(connection: sa.Connection, message_id: str) -> OutboxRow:
     """The message with this id, in whatever project. Raises NotFound."""
     row = connection.execute(sa.select(*_ROW).where(outbox.c.id == message_id)).first()

@@ -1,6 +1,6 @@
 """Projects, as SQL over a connection inside the caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -39,6 +39,16 @@ def settings(connection: sa.Connection, project_id: str) -> ProjectSettings:
 def read_settings(time_zone: str | None, test_account_filters: Sequence[JsonValue] | None) -> ProjectSettings:
     """Settings out of their columns, null where a join found no project."""
     return ProjectSettings(time_zone or "UTC", test_account_filters or ())
+
+
+def quotas(connection: sa.Connection, project_id: str) -> Mapping[str, JsonValue]:
+    """The quotas that a project has in place of the installation's, as they were set; see loops/tasks/quota.py."""
+    return connection.execute(sa.select(projects.c.quotas).where(projects.c.id == project_id)).scalar() or {}
+
+
+def set_quotas(connection: sa.Connection, project_id: str, given: Mapping[str, JsonValue]) -> None:
+    """Set them. Whoever creates a task or asks a model next is held to them."""
+    connection.execute(projects.update().where(projects.c.id == project_id).values(quotas=dict(given)))
 
 
 def set_test_account_filters(connection: sa.Connection, project_id: str, filters: Sequence[JsonValue]) -> None:

@@ -1,10 +1,11 @@
 """Retention (D47): what is old goes, in small batches, and is looked for beside the writer so that nobody waits.
 
-Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds and what messages say after
-`keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages, commits of ours, occurrences,
-and persons and groups that were not heard of again, after 90 days; windows of masks and rates a day after their end,
-and those of masks of archived workflows; what debounce let go after `keep_days`; idempotency keys of runs by hand after
-24 hours. Nothing goes that an open run or debounce still needs, no message that is not at rest, and no open note.
+Bodies of deliveries, events with their verdicts, the steps of runs, tasks with their rounds, outputs and threads, and
+what messages say after `keep_days`; the keys of deliveries, claims, closed notes, the rows of runs and messages,
+commits of ours, occurrences, and persons and groups that were not heard of again, after 90 days; windows of masks and
+rates a day after their end, and those of masks of archived workflows; what debounce let go after `keep_days`;
+idempotency keys of runs by hand after 24 hours; what requests spent two days after their task. Nothing goes that an
+open run or debounce still needs, no message that is not at rest, and no open note.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,16 @@ import sqlalchemy as sa
 from loops.store.brake_tables import holds, rates
 from loops.store.github_tables import pushed_heads
 from loops.store.mask_tables import masks
+from loops.store.output_tables import task_outputs
 from loops.store.people_tables import groups, persons
 from loops.store.run_keys import KEEP as KEEP_RUN_KEYS
 from loops.store.run_keys import run_keys
 from loops.store.runs import OPEN
 from loops.store.schedule_tables import occurrences
+from loops.store.spending_tables import spendings
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
 from loops.store.task_tables import notes, task_rounds, tasks
+from loops.store.thread_tables import thread_messages, threads
 
 KEY_DAYS = 90
 BATCH = 500
@@ -35,6 +39,8 @@ Keys: TypeAlias = "Sequence[sa.Row[Any]]"
 _EVENT = (events.c.project_id, events.c.source, events.c.uuid)
 _STEP = (run_steps.c.run_id, run_steps.c.step_id)
 _ROUND = (task_rounds.c.task_id, task_rounds.c.number)
+_SAID = (thread_messages.c.task_id, thread_messages.c.ts)
+_OUTPUT = (task_outputs.c.task_id, task_outputs.c.number)
 _CLAIM = (claims.c.workflow_id, claims.c.claim)
 # With the instant at which they were seen: whoever is seen before he goes, stays.
 _PERSON = (persons.c.project_id, persons.c.distinct_id, persons.c.seen_at)
@@ -46,9 +52,14 @@ _ARCHIVED = masks.c.workflow_id.in_(sa.select(workflows.c.id).where(workflows.c.
 # With the instant: a key that was used again meanwhile stays.
 _RUN_KEY = (run_keys.c.workflow_id, run_keys.c.key, run_keys.c.created_at)
 _OCCURRENCE = (occurrences.c.schedule_id, occurrences.c.due_at)
+_SPENDING = (spendings.c.task_id, spendings.c.key)
+# Of an open task all count, however old; of one that is over only what lies in the window of a day.
+_SPENT_OPEN = spendings.c.task_id.in_(sa.select(tasks.c.id).where(tasks.c.finished_at.is_(None)))
+_SPENT_GRACE = timedelta(days=2)
 _DEALT_WITH = deliveries.c.status != "accepted"
 _AT_REST = outbox.c.due_at.is_(None)
 _HAS_ROUNDS = sa.exists().where(task_rounds.c.task_id == tasks.c.id)
+_HAS_OUTPUTS = sa.exists().where(task_outputs.c.task_id == tasks.c.id)
 _OVER = ~runs.c.status.in_(OPEN)
 # Whatever source and project an open run's event is of: to keep one too many does no harm.
 _UNNEEDED = sa.and_(
@@ -73,7 +84,10 @@ class Old:
     texts: Keys = field(default_factory=list)
     messages: Keys = field(default_factory=list)
     rounds: Keys = field(default_factory=list)
+    outputs: Keys = field(default_factory=list)
     tasks: Keys = field(default_factory=list)
+    threads: Keys = field(default_factory=list)
+    thread_messages: Keys = field(default_factory=list)
     notes: Keys = field(default_factory=list)
     persons: Keys = field(default_factory=list)
     groups: Keys = field(default_factory=list)
@@ -83,6 +97,7 @@ class Old:
     heads: Keys = field(default_factory=list)
     run_keys: Keys = field(default_factory=list)
     occurrences: Keys = field(default_factory=list)
+    spendings: Keys = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
@@ -98,6 +113,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
     ended = sa.select(*_STEP).join(runs, runs.c.id == run_steps.c.run_id)
     full = sa.select(deliveries.c.id).where(deliveries.c.body.is_not(None), _DEALT_WITH)
     worked = sa.select(*_ROUND).join(tasks, tasks.c.id == task_rounds.c.task_id)
+    written = sa.select(*_OUTPUT).join(tasks, tasks.c.id == task_outputs.c.task_id)
     said = sa.select(outbox.c.id).where(outbox.c.message != {}, _AT_REST)
     return Old(
         bodies=batch(full.where(deliveries.c.received_at < old)),
@@ -109,7 +125,10 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         texts=batch(said.where(outbox.c.updated_at < old)),
         messages=batch(sa.select(outbox.c.id).where(outbox.c.updated_at < older, _AT_REST)),
         rounds=batch(worked.where(tasks.c.finished_at < old)),
-        tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS)),
+        outputs=batch(written.where(tasks.c.finished_at < old)),
+        tasks=batch(sa.select(tasks.c.id).where(tasks.c.finished_at < old, ~_HAS_ROUNDS, ~_HAS_OUTPUTS)),
+        threads=batch(sa.select(threads.c.task_id).where(threads.c.updated_at < old, threads.c.status == "closed")),
+        thread_messages=batch(sa.select(*_SAID).where(thread_messages.c.created_at < old)),
         notes=batch(sa.select(notes.c.id).where(notes.c.closed_at < older)),
         persons=batch(sa.select(*_PERSON).where(persons.c.seen_at < older)),
         groups=batch(sa.select(*_GROUP).where(groups.c.seen_at < older)),
@@ -120,6 +139,7 @@ def find(connection: sa.Connection, now: datetime, keep_days: int) -> Old:
         heads=batch(sa.select(*_HEAD).where(pushed_heads.c.created_at < older)),
         run_keys=batch(sa.select(*_RUN_KEY).where(run_keys.c.created_at < now - KEEP_RUN_KEYS)),
         occurrences=batch(sa.select(*_OCCURRENCE).where(occurrences.c.due_at < older)),
+        spendings=batch(sa.select(*_SPENDING).where(spendings.c.created_at < now - _SPENT_GRACE, ~_SPENT_OPEN)),
     )
 
 
@@ -136,7 +156,10 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (outbox.update().values(message={}).where(_among((outbox.c.id,), old.texts), _AT_REST), old.texts),
         (outbox.delete().where(_among((outbox.c.id,), old.messages), _AT_REST), old.messages),
         (task_rounds.delete().where(_among(_ROUND, old.rounds)), old.rounds),
+        (task_outputs.delete().where(_among(_OUTPUT, old.outputs)), old.outputs),
         (tasks.delete().where(_among((tasks.c.id,), old.tasks)), old.tasks),
+        (threads.delete().where(_among((threads.c.task_id,), old.threads)), old.threads),
+        (thread_messages.delete().where(_among(_SAID, old.thread_messages)), old.thread_messages),
         (notes.delete().where(_among((notes.c.id,), old.notes)), old.notes),
         (persons.delete().where(_among(_PERSON, old.persons)), old.persons),
         (groups.delete().where(_among(_GROUP, old.groups)), old.groups),
@@ -146,6 +169,7 @@ def remove(connection: sa.Connection, old: Old) -> int:
         (pushed_heads.delete().where(_among(_HEAD, old.heads)), old.heads),
         (run_keys.delete().where(_among(_RUN_KEY, old.run_keys)), old.run_keys),
         (occurrences.delete().where(_among(_OCCURRENCE, old.occurrences)), old.occurrences),
+        (spendings.delete().where(_among(_SPENDING, old.spendings)), old.spendings),
     ]
     return sum(connection.execute(change).rowcount for change, keys in changes if keys)
 

@@ -10,12 +10,13 @@ import sqlalchemy as sa
 from loops.errors import NotFound
 from loops.store.runs import OPEN
 from loops.store.tables import run_steps, runs, workflows
+from loops.store.workflows import in_space
 
 _COLUMNS = [
     runs.c[name]
     for name in (
         "id", "project_id", "workflow_id", "version", "source", "event_uuid", "event_name", "delivery_id", "replay",
-        "status", "reason", "seq", "position", "state", "wait", "deadline_at", "cancel_requested_at", "cost",
+        "space", "status", "reason", "seq", "position", "state", "wait", "deadline_at", "cancel_requested_at", "cost",
         "created_at", "started_at", "finished_at", "updated_at",
     )
 ]  # fmt: skip
@@ -52,9 +53,13 @@ def page(
     workflow_id: str | None = None,
     delivery_id: str | None = None,
     prefix: str | None = None,
+    space: str | None = None,
 ) -> list[Mapping[str, Any]]:
-    """Runs of a project, the newest first, below a (created_at, id); those whose id begins with `prefix`."""
+    """Runs of a project, the newest first, below a (created_at, id); those whose id begins with `prefix`. Of a `space`
+    are those that a task listed there, and those without any whose workflow lists its runs there."""
     query = _query().where(runs.c.project_id == project_id)
+    if space is not None:
+        query = query.where(sa.or_(runs.c.space == space, sa.and_(runs.c.space.is_(None), in_space(space))))
     if prefix is not None:
         query = query.where(runs.c.id.startswith(prefix, autoescape=True))
     for column, wanted in (

@@ -59,6 +59,11 @@ def add_cost(connection: sa.Connection, run_id: str, cost: float) -> None:
     connection.execute(runs.update().where(runs.c.id == run_id).values(cost=runs.c.cost + cost))
 
 
+def list_in_space(connection: sa.Connection, run_id: str, space: str) -> None:
+    """List a run in the space of this id; the first that is named stays."""
+    connection.execute(runs.update().where(runs.c.id == run_id, runs.c.space.is_(None)).values(space=space))
+
+
 def wake(connection: sa.Connection, run_id: str, payload: Mapping[str, JsonValue], now: datetime) -> int:
     """Wake a waiting run, once: the seq of the segment to make due. Raises NotFound or Conflict."""
     row = connection.execute(

@@ -5,10 +5,14 @@ from loops.store import (
     brake_tables,
     github_tables,
     mask_tables,
+    output_tables,
     people_tables,
     run_keys,
     schedule_tables,
+    skill_tables,
+    spending_tables,
     task_tables,
+    thread_tables,
 )
 from loops.store.tables import metadata
 
@@ -18,8 +22,12 @@ __all__ = [
     "github_tables",
     "mask_tables",
     "metadata",
+    "output_tables",
     "people_tables",
     "run_keys",
     "schedule_tables",
+    "skill_tables",
+    "spending_tables",
     "task_tables",
+    "thread_tables",
 ]

@@ -22,6 +22,7 @@ class Project(SQLModel, table=True):
     time_zone: str = "UTC"
     test_account_filters: list[Any] | None = json_field()
     alert_target: dict[str, Any] | None = json_field()
+    quotas: dict[str, Any] | None = json_field()
     created_at: datetime = instant_field()
 
 
@@ -68,7 +69,8 @@ class Workflow(SQLModel, table=True):
     """A workflow's current revision and its life.
 
     `changed_epoch` is the definitions' epoch of its last change, so that an index reloads only what changed;
-    `since_epoch` the epoch at which it last became active: deliveries accepted before then are not for it.
+    `since_epoch` the epoch at which it last became active: deliveries accepted before then are not for it. `space` is
+    where its runs are listed, as `<id>|<name>`.
     """
 
     __tablename__ = "loops_workflows"
@@ -84,6 +86,7 @@ class Workflow(SQLModel, table=True):
     since_epoch: int = 0
     enabled_by: str | None = None
     created_by: str | None = None
+    space: str | None = None
     created_at: datetime = instant_field()
     updated_at: datetime = instant_field()
 
@@ -185,7 +188,7 @@ class Run(SQLModel, table=True):
 
     `seq` numbers the segment that may act now; `owner` is the segment's claim on the row, which every write of a
     segment checks. `wait` says what a waiting run waits for, `deadline_at` when it goes on by itself. `subject` is the
-    event's.
+    event's, `space` the id of the space that its first task named.
     """
 
     __tablename__ = "loops_runs"
@@ -199,6 +202,14 @@ class Run(SQLModel, table=True):
             "created_at",
             sqlite_where=sa.text("subject IS NOT NULL"),
             postgresql_where=sa.text("subject IS NOT NULL"),
+        ),
+        sa.Index(
+            "loops_runs_space",
+            "project_id",
+            "space",
+            "created_at",
+            sqlite_where=sa.text("space IS NOT NULL"),
+            postgresql_where=sa.text("space IS NOT NULL"),
         ),
         sa.Index(
             "loops_runs_open",
@@ -222,6 +233,7 @@ class Run(SQLModel, table=True):
     event_uuid: str
     event_name: str
     subject: str | None = None
+    space: str | None = None
     delivery_id: str | None = Field(default=None, index=True)
     replay: int = 0
     status: str

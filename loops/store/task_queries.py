@@ -146,6 +146,11 @@ def workflow_names(connection: sa.Connection, workflow_ids: Collection[str]) -> 
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def given_of(connection: sa.Connection, task_id: str) -> Mapping[str, Any]:
+    """What the task's equipment had for it when it began; nothing of one that has not. See tasks.keep_given."""
+    return connection.execute(sa.select(tasks.c.given).where(tasks.c.id == task_id)).scalar() or {}
+
+
 def event_of(connection: sa.Connection, run: Mapping[str, Any]) -> bytes | None:
     """The body of the event that started a run, compressed; None where it is no longer kept."""
     same = (

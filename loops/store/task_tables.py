@@ -13,7 +13,8 @@ class Task(SQLModel, table=True):
     """One AI task. `key` is its step's: asked for again it is the same task.
 
     `seq`, `owner` and `restarts` are as of a run. `request` is what the agent begins with (system text, first message,
-    limits, fields), `activity` what it does at this moment, `result` what its step reads.
+    limits, fields), `given` what its equipment had for it when it began (lists of tools), `activity` what it does
+    at this moment, `result` what its step reads.
     """
 
     __tablename__ = "loops_tasks"
@@ -40,6 +41,7 @@ class Task(SQLModel, table=True):
     reason: str = ""
     model: str = ""
     request: dict[str, Any] = json_field(nullable=False)
+    given: dict[str, Any] | None = json_field()
     activity: dict[str, Any] | None = json_field()
     result: dict[str, Any] | None = json_field()
     seq: int = 0

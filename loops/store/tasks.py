@@ -5,7 +5,7 @@ transaction that changes a task and its run takes the run first.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -73,7 +73,9 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTask:
-    """A task that a worker now owns: the rounds that were kept, and the body of the event that started its run."""
+    """A task that a worker now owns: the rounds that were kept, and the body of the event that started its run. Above
+    the first `turn` it has ended before, and goes on since somebody said more in its thread. `given` is what its
+    equipment had for it when it began, by the name of the equipment."""
 
     id: str
     project_id: str
@@ -85,6 +87,8 @@ class ClaimedTask:
     rounds: Sequence[Mapping[str, Any]]
     event: bytes | None
     cancel_requested: bool
+    turn: int = 1
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +165,11 @@ def owner_can_run(connection: sa.Connection, workflow_id: str) -> bool:
 def insert(connection: sa.Connection, task: NewTask, now: datetime) -> None:
     """Store a task that is to be worked on."""
     row = {
-        "id": task.id,
-        "project_id": task.project_id,
-        "workflow_id": task.workflow_id,
-        "run_id": task.run_id,
-        "step_id": task.step_id,
-        "key": task.key,
-        "title": task.title,
+        **{name: getattr(task, name) for name in NewTask.__dataclass_fields__},
+        "request": dict(task.request),
         "status": "queued",
         "ending": "",
         "reason": "",
-        "model": task.model,
-        "request": dict(task.request),
         "seq": 0,
         "restarts": 0,
         "rounds": 0,
@@ -196,7 +193,12 @@ def claim(connection: sa.Connection, task_id: str, seq: int, owner: str, now: da
         .where(tasks.c.id == task_id)
         .values(status="running", owner=owner, started_at=began, updated_at=now)
     )
-    asked = row["cancel_requested_at"] is not None or _run_asked(connection, row["run_id"])
+    return claimed_task(connection, dict(row))
+
+
+def claimed_task(connection: sa.Connection, row: Mapping[str, Any], turn: int = 1) -> ClaimedTask:
+    """The task of a row, as who has claimed it needs it."""
+    task_id, asked = row["id"], row["cancel_requested_at"] is not None
     return ClaimedTask(
         id=task_id,
         project_id=row["project_id"],
@@ -207,7 +209,9 @@ def claim(connection: sa.Connection, task_id: str, seq: int, owner: str, now: da
         request=row["request"],
         rounds=rounds(connection, task_id),
         event=_event_of(connection, row["run_id"]),
-        cancel_requested=asked,
+        cancel_requested=asked or (turn == 1 and _run_asked(connection, row["run_id"])),
+        turn=turn,
+        given=row["given"] or {},
     )
 
 
@@ -270,6 +274,15 @@ def name_model(connection: sa.Connection, task_id: str, owner: str, model: str, 
     _guarded(connection, task_id, owner, {"model": model}, now)
 
 
+def keep_given(
+    connection: sa.Connection, task_id: str, owner: str, name: str, given: Mapping[str, Any], now: datetime
+) -> None:
+    """Keep what a piece of equipment has for the task, so that the task has the same when it is taken up again. Raises
+    RunFenced."""
+    known = connection.execute(sa.select(tasks.c.given).where(tasks.c.id == task_id)).scalar() or {}
+    _guarded(connection, task_id, owner, {"given": {**known, name: dict(given)}}, now)
+
+
 def tell(connection: sa.Connection, task_id: str, owner: str, activity: Mapping[str, Any], now: datetime) -> None:
     """Say what the task does at this moment. Raises RunFenced."""
     _guarded(connection, task_id, owner, {"activity": dict(activity)}, now)
@@ -297,7 +310,7 @@ def _end_values(end: TaskEnd) -> dict[str, Any]:
 def _guarded(connection: sa.Connection, task_id: str, owner: str, values: Mapping[str, Any], now: datetime) -> None:
     changed = connection.execute(
         tasks.update()
-        .where(tasks.c.id == task_id, tasks.c.owner == owner, tasks.c.status == "running")
+        .where(tasks.c.id == task_id, tasks.c.owner == owner)  # who has ended it leaves no owner
         .values(updated_at=now, **values)
     )
     if not changed.rowcount:

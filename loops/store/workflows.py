@@ -30,6 +30,7 @@ class WorkflowRow:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
+    space: str | None = None
 
 
 _AT_ONCE = 200
@@ -109,13 +110,16 @@ def page(
     origin_product: str | None = None,
     name: str | None = None,
     search: str | None = None,
+    space: str | None = None,
 ) -> list[WorkflowRow]:
     """Workflows of a project, the newest first, below a (created_at, id); archived ones only by that status. `search`
-    stands in the name or the description."""
+    stands in the name or the description, `space` is the id of one."""
     query = sa.select(*_COLUMNS).where(workflows.c.project_id == project_id)
     query = query.where(workflows.c.status != "archived" if status is None else workflows.c.status == status)
     if name is not None:
         query = query.where(workflows.c.name == name)
+    if space is not None:
+        query = query.where(in_space(space))
     if search is not None:
         texts = (workflows.c.name, workflows.c.description)
         query = query.where(sa.or_(*(text.icontains(search, autoescape=True) for text in texts)))
@@ -125,6 +129,18 @@ def page(
         query = query.where(sa.tuple_(workflows.c.created_at, workflows.c.id) < sa.tuple_(*_literals(before)))
     query = query.order_by(workflows.c.created_at.desc(), workflows.c.id.desc()).limit(limit)
     return [WorkflowRow(*row) for row in connection.execute(query)]
+
+
+def with_space(connection: sa.Connection, project_id: str) -> list[WorkflowRow]:
+    """The workflows of a project that list their runs in a space, without the archived ones, by name."""
+    here = (workflows.c.project_id == project_id, workflows.c.space.is_not(None), workflows.c.status != "archived")
+    rows = connection.execute(sa.select(*_COLUMNS).where(*here).order_by(workflows.c.name))
+    return [WorkflowRow(*row) for row in rows]
+
+
+def in_space(space: str) -> "sa.ColumnElement[bool]":
+    """Whether a workflow lists its runs in the space of this id."""
+    return sa.or_(workflows.c.space == space, workflows.c.space.startswith(f"{space}|", autoescape=True))
 
 
 def active(connection: sa.Connection, project_id: str) -> list[tuple[str, Mapping[str, Any]]]:

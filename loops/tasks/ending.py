@@ -12,6 +12,8 @@ from loops.tasks.result import TaskResult, task_result
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from loops.tasks.thread.live import TaskThreads
+
 _DIED = "interrupted: its worker died again and again"
 
 
@@ -43,6 +45,14 @@ def cancelled_end(task_id: str) -> TaskEnd:
     return end_of(task_id, task_result("cancelled", "cancelled on request", "", {}))
 
 
+def died(
+    task_id: str, rounds: int = 0, input_tokens: int = 0, output_tokens: int = 0, cost: float | None = None
+) -> TaskEnd:
+    """The end of what was taken up again and again, and never lived."""
+    result = task_result("interrupted", _DIED, "", {})
+    return end_of(task_id, result, rounds, input_tokens, output_tokens, cost)
+
+
 def end_task(
     connection: "Connection", run_id: str, step_id: str, task_id: str, end: TaskEnd, now: datetime, owner: str
 ) -> int | None:
@@ -57,15 +67,19 @@ def end_task(
     return run_requests.wake_waiting(connection, run_id, step_id, {"task": task_id}, now)
 
 
-def give_up_task(connection: "Connection", task_id: str, seq: int, now: datetime) -> tuple[str, int] | None:
+def give_up_task(
+    connection: "Connection", task_id: str, seq: int, now: datetime, threads: "TaskThreads | None" = None
+) -> tuple[str, int] | None:
     """End a task that cannot go on: the segment to make due after the commit, None where there is none."""
     task = store.get(connection, task_id)
     run_requests.hold(connection, task.run_id)
     usage = (task.rounds, task.input_tokens, task.output_tokens, task.cost)
-    end = end_of(task_id, task_result("interrupted", _DIED, "", {}), *usage)
+    end = died(task_id, *usage)
     if not store.give_up(connection, task_id, seq, end, now):
         return None
     if end.cost:
         run_requests.add_cost(connection, task.run_id, end.cost)
+    if threads is not None:
+        threads.task_over(connection, task_id, end, rounds=False)
     woken = run_requests.wake_waiting(connection, task.run_id, task.step_id, {"task": task_id}, now)
     return None if woken is None else (task.run_id, woken)

@@ -1,6 +1,6 @@
 """What a task works with beside its event and notes, and what becomes of what it leaves behind.
 
-A workspace, connectors, skills and a thread are equipment: each opens for a task what that asked for, hands its agent
+A workspace, connectors and skills are equipment: each opens for a task what that asked for, hands its agent
 tools, and settles what came of it before the end of the task is stored.
 """
 

@@ -1,12 +1,16 @@
 """The journal of a task's rounds, in the database."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loops.agent.transcript import Round, Transcript
 from loops.ports import Clock, Writer
 from loops.store import tasks as store
+from loops.store import threads
 from loops.store.patience import persist
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 
 class StoredJournal:
@@ -20,8 +24,10 @@ class StoredJournal:
         owner: str,
         mask: Callable[[str], str],
         kept: Sequence[Round] = (),
+        turn: int = 1,
     ) -> None:
-        """`kept` are the rounds that are there."""
+        """`kept` are the rounds that are there, `turn` is the one that is worked on."""
+        self._turn = turn
         self._kept = {one.number: one for one in kept}
         self._writer = writer
         self._clock = clock
@@ -41,12 +47,17 @@ class StoredJournal:
         self._kept[one.number] = one
         now, body, spent = self._clock.now(), masked(one.as_json(), self._mask), self._spent()
         run = (self._task_id, self._owner, one.number)
-        await persist(self._writer, lambda connection: store.keep_round(connection, *run, body, spent, now))
+
+        def keep(connection: "sa.Connection") -> None:
+            store.keep_round(connection, *run, body, spent, now)
+            threads.mark_told(connection, self._task_id, one.heard, one.number)
+
+        await persist(self._writer, keep)
 
     @property
     def transcript(self) -> Transcript:
         """The rounds that are kept, in their order."""
-        return Transcript("", "", tuple(self._kept[number] for number in sorted(self._kept)))
+        return Transcript("", "", tuple(self._kept[number] for number in sorted(self._kept)), self._turn)
 
     def _spent(self) -> store.Spending:
         usage, cost = self.transcript.usage, self.transcript.cost

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 WINDOW = timedelta(hours=24)
-Quota = Literal["workflow", "project", "parallel"]
+Quota = Literal["workflow", "project", "workflow_spending", "project_spending", "parallel", "key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,13 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """When tasks of the workflow and of the project were created, in any order, and how many are under way."""
+    """When tasks of the workflow and of the project were created, in any order, and how many are under way. `spent` is
+    the refusal of a budget that the day has used up; see allowance.py."""
 
     workflow: Sequence[datetime] = ()
     project: Sequence[datetime] = ()
     running: int = 0
+    spent: "Refused | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ Decision: TypeAlias = Allowed | Refused
 
 
 def decide(now: datetime, usage: QuotaUsage, limits: QuotaLimits) -> Decision:
-    """Whether a task may be created at `now`. The workflow's window is asked first, then the project's."""
+    """Whether a task may be created at `now`. The workflow's window is asked first, then the project's,
+    then what they spent, and last how many tasks are under way."""
     windows: tuple[tuple[Quota, Sequence[datetime], int], ...] = (
         ("workflow", usage.workflow, limits.workflow),
         ("project", usage.project, limits.project),
@@ -58,6 +61,8 @@ def decide(now: datetime, usage: QuotaUsage, limits: QuotaLimits) -> Decision:
     for quota, created, limit in windows:
         if len(in_window(now, created)) >= limit:
             return _refused(quota, limit, next_slot(now, created, limit))
+    if usage.spent is not None:
+        return usage.spent
     if usage.running >= limits.parallel:
         return Refused(
             "parallel",
@@ -87,13 +92,17 @@ def next_slot(now: datetime, created: Sequence[datetime], limit: int) -> datetim
 def _refused(quota: Quota, limit: int, frees_at: datetime | None) -> Refused:
     who = "This workflow" if quota == "workflow" else "This project"
     whose = "tasks" if quota == "workflow" else "tasks created by workflows"
-    when = "No slot frees, since the limit is 0." if frees_at is None else f"The next slot frees at {_told(frees_at)}."
+    when = (
+        "No slot frees, since the limit is 0."
+        if frees_at is None
+        else f"The next slot frees at {told_to_the_second(frees_at)}."
+    )
     reason = f"{who} reached its daily limit of {limit} {whose} (trailing 24 hours). The event was skipped. {when}"
     return Refused(quota, reason, frees_at)
 
 
-def _told(moment: datetime) -> str:
-    """To the second, rounded up: at the time that is told the slot is free."""
+def told_to_the_second(moment: datetime) -> str:
+    """An instant in words, rounded up: at the time that is told the slot is free."""
     if moment.microsecond:
         moment = moment.replace(microsecond=0) + timedelta(seconds=1)
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -17,9 +17,11 @@ _STATUSES: Mapping[str, TaskStatus] = {
     "budget": "incomplete",
     "stuck": "incomplete",
     "no_tool": "incomplete",
+    "refused": "incomplete",
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",
+    "runner_error": "failed",
     "interrupted": "failed",
     "cancelled": "cancelled",
 }

@@ -7,7 +7,9 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from loops.agent.interruption import Abort
 from loops.agent.models.choice import Models
@@ -19,9 +21,11 @@ from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy
 from loops.packed import unpack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import tasks as store
+from loops.store import threads as thread_store
 from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
+from loops.tasks.allowance import Limits as Quotas
 from loops.tasks.ending import end_of, end_task
 from loops.tasks.equipment import Came, Equipment, Job, equipped
 from loops.tasks.journal import StoredJournal, masked
@@ -29,7 +33,14 @@ from loops.tasks.limits import WorkLimits
 from loops.tasks.notes import StoredNotes
 from loops.tasks.result import task_result
 from loops.tasks.runners.builtin import BuiltIn
+from loops.tasks.runners.choice import ByModel, Commands
 from loops.tasks.runners.runner import Runner, Work
+from loops.tasks.spending import StoredBudget
+from loops.tasks.thread.inbox import StoredInbox
+from loops.tasks.thread.live import TaskThreads, turn_end
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 log = logging.getLogger("loops.tasks")
 
@@ -42,7 +53,8 @@ def _as_it_is(text: str) -> str:
 
 class TaskWorker:
     """Works on tasks in this process. `mask` blots out secrets in all that is kept, `link` is the page of a run, and
-    `tools` are given to every agent beside those of its task."""
+    `tools` are given to every agent beside those of its task. `commands` makes the runners that start a command, none
+    of which is there without it, and `quotas` are what tasks are held to together."""
 
     def __init__(
         self,
@@ -58,17 +70,23 @@ class TaskWorker:
         over: Callable[[str], None] = lambda _ending: None,
         tools: Sequence[Tool] = (),
         equipment: Sequence[Equipment] = (),
+        commands: Commands | None = None,
+        quotas: Quotas | None = None,
+        threads: TaskThreads | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._engine = engine
         self._clock = clock
-        self._runner: Runner = BuiltIn(models, clock, self._name_model)
+        own = BuiltIn(models, clock, self._name_model)
+        self._runner: Runner = ByModel(own, models, None if commands is None else commands(self._name_model))
         self._limits = limits or WorkLimits()
         self._mask = mask
         self._link = link
         self._tools = tools
         self._equipment = equipment
+        self._quotas = quotas
+        self._threads = threads
         self._over = over
         self._aborts: dict[str, Abort] = {}
         self._driving: set[asyncio.Task[Any]] = set()
@@ -101,8 +119,8 @@ class TaskWorker:
         await asyncio.gather(*driving, return_exceptions=True)
 
     async def _work(self, task_id: str, seq: int, owner: str) -> None:
-        now = self._clock.now()
-        claimed = await persist(self._writer, lambda connection: store.claim(connection, task_id, seq, owner, now))
+        place = (task_id, seq, owner, self._clock.now())
+        claimed = await persist(self._writer, lambda at: store.claim(at, *place) or thread_store.claim_turn(at, *place))
         if claimed is None:
             log.info("task is stale", extra={"task_id": task_id, "seq": seq})
             return
@@ -120,7 +138,8 @@ class TaskWorker:
     async def _end_of(self, claimed: ClaimedTask, owner: str, abort: Abort) -> TaskEnd:
         """How the task ended, whatever happened."""
         transcript = _transcript(claimed)
-        journal = StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, transcript.rounds)
+        kept = (transcript.rounds, transcript.turn)
+        journal = StoredJournal(self._writer, self._clock, claimed.id, owner, self._mask, *kept)
         try:
             came = await self._run(Job(claimed, owner, abort), transcript, journal)
         except (RunFenced, StoreBusy):
@@ -143,9 +162,18 @@ class TaskWorker:
             equipped(job, resources, self._equipment) as given,
             Activity(self._writer, self._clock, task.id, job.owner, self._mask) as activity,
         ):
-            work = Work(job, transcript, journal, activity, given.resources, self._limits, self._tools)
+            inbox = StoredInbox(self._reader, task.id, self._mask)
+            given_to = (given.resources, self._limits_of(task), self._tools, inbox)
+            work = Work(job, transcript, journal, activity, *given_to)
             result = await self._runner.run(work)
             return Came(result) if job.abort.asked else await given.settle(result)
+
+    def _limits_of(self, task: ClaimedTask) -> WorkLimits:
+        quotas = self._quotas
+        if quotas is None:
+            return self._limits
+        shared = partial(StoredBudget, self._writer, self._clock, task, quotas)
+        return replace(self._limits, shared=shared)
 
     async def _name_model(self, job: Job, model: str) -> None:
         now = self._clock.now()
@@ -173,16 +201,27 @@ class TaskWorker:
         )
 
     async def _finish(self, claimed: ClaimedTask, owner: str, end: TaskEnd) -> None:
-        now = self._clock.now()
-        seq = await persist(
-            self._writer,
-            lambda connection: end_task(connection, claimed.run_id, claimed.step_id, claimed.id, end, now, owner),
-        )
+        seq = await persist(self._writer, lambda connection: self._store_end(connection, claimed, owner, end))
+        if self._threads is not None:
+            self._threads.wake()
         self._over(end.ending)
         level = logging.INFO if end.status in {"completed", "cancelled"} else logging.WARNING
         log.log(level, "task is over", extra={"task_id": claimed.id, "status": end.status, "reason": end.reason})
         if seq is not None:
             await wake_run(self._engine, claimed.run_id, seq)
+
+    def _store_end(self, connection: "Connection", claimed: ClaimedTask, owner: str, end: TaskEnd) -> int | None:
+        """The seq of the run to wake, None where none waits. Raises RunFenced."""
+        now, threads = self._clock.now(), self._threads
+        rounds = [one for one in store.rounds(connection, claimed.id) if one.get("turn", 1) == claimed.turn]
+        if claimed.turn > 1:
+            if threads is not None:
+                threads.turn_over(connection, claimed, owner, turn_end(end, rounds), rounds=bool(rounds))
+            return None
+        seq = end_task(connection, claimed.run_id, claimed.step_id, claimed.id, end, now, owner)
+        if threads is not None:
+            threads.task_over(connection, claimed.id, end, rounds=bool(rounds))
+        return seq
 
 
 async def wake_run(engine: Engine, run_id: str, seq: int) -> None:
@@ -211,4 +250,5 @@ async def watch_task_cancellations(worker: TaskWorker, reader: Reader) -> None:
 
 def _transcript(claimed: ClaimedTask) -> Transcript:
     request: Mapping[str, Any] = claimed.request
-    return Transcript(request["system"], request["opening"], tuple(Round.from_json(one) for one in claimed.rounds))
+    rounds = tuple(Round.from_json(one) for one in claimed.rounds)
+    return Transcript(request["system"], request["opening"], rounds, claimed.turn)

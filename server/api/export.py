@@ -17,6 +17,7 @@ from loops.errors import StoreError
 from loops.event import JsonValue
 from loops.packed import unpack
 from loops.store import connections, outbox, run_queries, task_queries
+from loops.store import outputs as output_store
 from loops.store import tasks as task_store
 from loops.store import workflows as workflow_store
 from loops.store.connections import ConnectionRow
@@ -25,6 +26,7 @@ from loops.store.outbox import OutboxRow
 from loops.store.tasks import TaskRow
 from loops.threads import off_loop
 from server.api.items import run_item, step_item, task_item
+from server.api.outputs import output_item
 from server.services import Services
 
 FORMAT = "loops.run/1"
@@ -75,9 +77,11 @@ def _task(connection: sa.Connection, task: TaskRow) -> dict[str, Any]:
     request = dict(task_store.request_of(connection, task.id))
     system, opening = request.pop("system", ""), request.pop("opening", "")
     rounds = task_store.rounds(connection, task.id)
+    outputs = [output_item(one, len(one.patch or b"")) for one in output_store.of_task(connection, task.id)]
     return {
         **task_item(task),
         "request": request,
+        "outputs": outputs,
         "transcript": {"system": system, "opening": opening, "rounds": rounds},
         "result": task.result,
     }

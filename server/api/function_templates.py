@@ -7,7 +7,6 @@ from aiohttp import web
 
 from loops.definition.findings import suggestion
 from loops.definition.inputs import FUNCTIONS, Inputs, templated
-from loops.definition.not_yet import INPUTS_TO_COME
 from loops.errors import NotFound
 from server.api.call import Call, answer
 
@@ -33,27 +32,27 @@ async def read(call: Call) -> web.Response:
     inputs = FUNCTIONS.get(name)
     if inputs is None:
         raise NotFound(f"there is no function template {name!r}", hint=suggestion(name, tuple(FUNCTIONS)))
-    return answer({**_item(name, inputs), "inputs_schema": _inputs_schema(name, inputs)})
+    return answer({**_item(name, inputs), "inputs_schema": _inputs_schema(inputs)})
 
 
 def _item(name: str, inputs: type[Inputs]) -> dict[str, Any]:
     return {"template_id": name, "action_type": inputs.action_type, "description": _DOES[name]}
 
 
-def _inputs_schema(name: str, inputs: type[Inputs]) -> list[dict[str, Any]]:
+def _inputs_schema(inputs: type[Inputs]) -> list[dict[str, Any]]:
     whole = inputs.model_json_schema()
     parts = whole.get("$defs", {})
-    missing = INPUTS_TO_COME.get(name, {})
     listed = []
     for key, field in inputs.model_fields.items():
         template = templated(field)
-        item: dict[str, Any] = {
-            "key": field.alias or key,
-            "required": field.is_required(),
-            "templating": None if template is None else template.language,
-            "schema": _plain(whole["properties"][field.alias or key], parts),
-        }
-        listed.append({**item, "note": missing[key]} if key in missing else item)
+        listed.append(
+            {
+                "key": field.alias or key,
+                "required": field.is_required(),
+                "templating": None if template is None else template.language,
+                "schema": _plain(whole["properties"][field.alias or key], parts),
+            }
+        )
     return listed
 
 

@@ -84,14 +84,15 @@ async def update(call: Call) -> web.Response:
 
 async def check(call: Call) -> web.Response:
     """Ask the service behind a connection: whether its credentials work, what they lack that active loops need, and
-    whether the app is in the channels that they post to. A mail server is reached and signed in to; nothing is sent."""
+    whether the app is in the channels that they post to. A mail server is reached and signed in to; nothing is sent.
+    Of an MCP server it tells which tools tasks would be offered."""
     number, services = call.number("id"), call.services
     row = await services.reader.read(lambda connection: store.get(connection, number))
     if row is None or row.project_id != call.project:
         raise NotFound(f"there is no connection {number}", hint="see: loops integrations list")
     opened = await services.book.get(number, row.kind)
     looked = await services.reader.read(lambda connection: look_up(connection, row, opened))
-    checks = await connection_checks(looked, services.box, services.public_url())
+    checks = await connection_checks(looked, services.box, services.public_url(), services.settings.mcp_commands)
     return answer({"id": str(number), **told(checks or [unasked(row)])})
 
 

@@ -14,6 +14,7 @@ from loops.store.notes import NoteRow
 from loops.store.schedules import OccurrenceRow, ScheduleRow
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
+from loops.store.threads import ThreadRow
 from loops.store.workflows import WorkflowRow
 from server.happening import run_happening
 from server.schedule_words import schedule_words
@@ -43,6 +44,7 @@ def workflow_item(row: WorkflowRow) -> dict[str, Any]:
         "starts_on": trigger_words(row.definition).kind,
         "created_by": row.created_by,
         "enabled_by": row.enabled_by,
+        "space": row.space,
         "created_at": _at(row.created_at),
         "updated_at": _at(row.updated_at),
     }
@@ -83,6 +85,7 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
         "replay": row["replay"],
+        "space": row["space"],
         "status": row["status"],
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,
@@ -174,9 +177,9 @@ def step_item(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def task_item(row: TaskRow, spent: Spent | None = None) -> dict[str, Any]:
+def task_item(row: TaskRow, spent: Spent | None = None, thread: ThreadRow | None = None) -> dict[str, Any]:
     """A task in a list; `spent` is what it has spent so far, where it is not over. `cost` is null as long as a part of
-    it has no known price, which LOOPS_PRICE would be."""
+    it has no known price, which LOOPS_PRICE would be. `thread` is null where it answers in no Slack thread."""
     return {
         "id": row.id,
         "workflow": row.workflow_id,
@@ -195,6 +198,23 @@ def task_item(row: TaskRow, spent: Spent | None = None) -> dict[str, Any]:
         "created_at": _at(row.created_at),
         "started_at": _at(row.started_at),
         "finished_at": _at(row.finished_at),
+        "thread": None if thread is None else thread_item(thread),
+    }
+
+
+def thread_item(row: ThreadRow) -> dict[str, Any]:
+    """The Slack thread that a task answers in: `working`, `listening` or `closed`, the turn that it is at, and those
+    that are over. `reaction` is `shown`, or why the message that started it has none."""
+    return {
+        "connection": str(row.connection_id),
+        "channel": row.channel,
+        "thread_ts": row.thread_ts,
+        "status": row.status,
+        "reason": row.reason,
+        "turn": row.turn,
+        "turns": list(row.turns),
+        "listens_until": _at(row.listens_until),
+        "reaction": row.reaction,
     }
 
 

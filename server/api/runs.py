@@ -23,8 +23,8 @@ _STATUSES = get_args(RunStatus)
 
 async def listing(call: Call) -> web.Response:
     """Runs, the newest first; of one status, workflow or delivery (our id of it or the sender's; 404 where there is no
-    such delivery and no run of it), or whose ids begin with `prefix`."""
-    given = call.query("status", "workflow", "delivery", "prefix", page=True)
+    such delivery and no run of it), listed in a `space` (its id), or whose ids begin with `prefix`."""
+    given = call.query("status", "workflow", "delivery", "prefix", "space", page=True)
     page = call.page(given, 2)
     call.choice(given, "status", _STATUSES)
     rows, told = await call.services.reader.read(lambda connection: _page(connection, call.project, page, given))
@@ -46,6 +46,7 @@ def _page(
         workflow_id=given.get("workflow"),
         delivery_id=None if delivery is None else _our_id(connection, project, delivery),
         prefix=prefix_of(given),
+        space=given.get("space"),
     )
     return rows, happenings(connection, [row["delivery_id"] for row in rows if row["delivery_id"]])
 
@@ -82,11 +83,12 @@ async def export(call: Call) -> web.Response:
 
 
 async def cancel(call: Call) -> web.Response:
-    """Cancel. Its status is `cancelled` once nothing acts any more; 202 while something still does."""
+    """Cancel. Its status is `cancelled` once nothing acts any more; 202 and `acts` while something still does. A run
+    that is over keeps its status: what a task of it still does in its Slack thread is cancelled."""
     run_id = call.piece("id")
     await call.document()
-    status = await call.services.runs.cancel(call.project, run_id)
-    return answer(await _item(call, run_id), 202 if status == "running" else 200)
+    acts = await call.services.runs.cancel(call.project, run_id) == "running"
+    return answer({**await _item(call, run_id), "acts": acts}, 202 if acts else 200)
 
 
 async def resume(call: Call) -> web.Response:

@@ -8,12 +8,15 @@ from aiohttp import web
 
 from loops.agent.transcript import Round, Transcript, usage_json
 from loops.errors import Conflict
+from loops.store import outputs as output_store
 from loops.store import task_queries
 from loops.store import tasks as store
+from loops.store import threads as thread_store
 from loops.store.tasks import TaskRow
 from loops.tasks.result import TaskStatus
 from server.api.call import Call, answer, listed
 from server.api.items import task_item
+from server.api.outputs import output_item
 
 # A skipped task was never created.
 _STATUSES = ("queued", "running", *(one for one in get_args(TaskStatus) if one != "skipped"))
@@ -43,16 +46,19 @@ async def listing(call: Call) -> web.Response:
 def task_items(connection: sa.Connection, rows: Sequence[TaskRow]) -> list[dict[str, Any]]:
     """Tasks as the API shows them; what one that is not over has spent is summed up from its rounds."""
     spent = task_queries.spent_so_far(connection, [row.id for row in rows if not row.over])
-    return [task_item(row, spent.get(row.id)) for row in rows]
+    threads = thread_store.of_tasks(connection, [row.id for row in rows])
+    return [task_item(row, spent.get(row.id), threads.get(row.id)) for row in rows]
 
 
 async def read(call: Call) -> web.Response:
-    """One task with its `result`, which is null until it has ended."""
+    """One task with its `result`, which is null until it has ended, and its `outputs`: what it asked to have written,
+    what became of that and why, with the patch."""
     task_id = call.piece("id")
 
     def look(connection: sa.Connection) -> dict[str, Any]:
         row = store.get(connection, task_id, call.project)
-        return {**task_items(connection, [row])[0], "result": row.result}
+        outputs = [output_item(one) for one in output_store.of_task(connection, task_id)]
+        return {**task_items(connection, [row])[0], "result": row.result, "outputs": outputs}
 
     return answer(await call.services.reader.read(look))
 
@@ -82,15 +88,26 @@ def _spent(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 async def cancel(call: Call) -> web.Response:
-    """Cancel the run that waits for the task, and the task with it; 202 while it is still at work."""
+    """Cancel the run that waits for the task, and the task with it; of one that is over, what it still does in its
+    Slack thread. 202 while it is still at work."""
     task_id = call.piece("id")
     await call.document()
     task = await _task(call, task_id)
-    if task.over:
+    if not task.over:
+        await call.services.runs.cancel(call.project, task.run_id)
+        item = await _item(call, task_id)
+        return answer(item, 200 if item["finished_at"] else 202)
+    if not await call.services.reader.read(lambda connection: thread_store.is_live(connection, task_id)):
         raise Conflict(f"task {task_id} is {task.status}; only one that is under way can be cancelled")
-    await call.services.runs.cancel(call.project, task.run_id)
-    task = await _task(call, task_id)
-    return answer(task_item(task), 200 if task.over else 202)
+    status = await call.services.runs.close_threads(call.project, task.run_id)
+    return answer(await _item(call, task_id), 202 if status == "running" else 200)
+
+
+async def _item(call: Call, task_id: str) -> dict[str, Any]:
+    def look(connection: sa.Connection) -> dict[str, Any]:
+        return task_items(connection, [store.get(connection, task_id, call.project)])[0]
+
+    return await call.services.reader.read(look)
 
 
 async def _task(call: Call, task_id: str) -> TaskRow:

@@ -25,8 +25,8 @@ _MOST_DIGITS = 9
 
 async def listing(call: Call) -> web.Response:
     """Workflows, the newest first, without their graphs; archived ones only with status=archived. `search` finds words
-    of a name or description."""
-    given = call.query("status", "origin_product", "name", "search", page=True)
+    of a name or description, `space` (an id) those that list their runs there."""
+    given = call.query("status", "origin_product", "name", "search", "space", page=True)
     page = call.page(given, 2)
     rows = await call.services.workflows.page(
         call.project,
@@ -36,6 +36,7 @@ async def listing(call: Call) -> web.Response:
         origin_product=given.get("origin_product"),
         name=given.get("name"),
         search=given.get("search"),
+        space=given.get("space"),
     )
     return listed(rows, page.limit, lambda row: instant_key(row.created_at, row.id), workflow_item)
 

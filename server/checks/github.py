@@ -13,6 +13,7 @@ from server.checks.check import Check
 from triggers.redelivery import leading_to
 
 SECONDS = 5.0
+_MOST_WORKED_ON = 5
 _OK = range(200, 300)
 
 PERMISSIONS: Mapping[str, tuple[str, str]] = {
@@ -29,14 +30,24 @@ SCOPES: Mapping[str, str] = {
 
 
 async def github_checks(
-    row: ConnectionRow, repositories: Sequence[str], box: SecretBox, public_url: str
+    row: ConnectionRow,
+    repositories: Sequence[str],
+    box: SecretBox,
+    public_url: str,
+    worked_on: Sequence[str] = (),
 ) -> list[Check]:
     """The checks of a connection, of which each takes some seconds at most; none where it has no credentials.
-    `repositories` are those that it has heard of."""
+    `repositories` are those that it has heard of, `worked_on` those that tasks of the project work on."""
     clients = GitHubClients(box)
     try:
         client = clients.of(row)
-        return [] if client is None else await _connection(row, client, repositories, public_url)
+        if client is None:
+            return []
+        checks = await _connection(row, client, repositories, public_url)
+        for repository in worked_on[:_MOST_WORKED_ON]:
+            name = f"github {row.name}, tasks on {repository}"
+            checks.append(await _told(name, _task_on(client, repository)))
+        return checks
     finally:
         clients.close()
 
@@ -98,6 +109,18 @@ async def _app_hook(name: str, client: GitHubClient, url: str) -> Check:
         return Check(name, "warning", told, "correct the webhook URL in the app's settings, or LOOPS_PUBLIC_URL")
     last = (await client.call("GET", "/app/hook/deliveries?per_page=1", seconds=SECONDS)).items()
     return _reached(name, last[0].get("status_code") if last else None)
+
+
+def _task_on(client: GitHubClient, repository: str) -> Callable[[str], Awaitable[Check]]:
+    async def ask(name: str) -> Check:
+        answer = await client.call("GET", f"/repos/{quote(repository)}", repository=repository, seconds=SECONDS)
+        told = answer.body if isinstance(answer.body, dict) else {}
+        if _object(told.get("permissions")).get("push") is False:
+            hint = "let it write contents and pull requests there, unless another connection does"
+            return Check(name, "warning", "it may read the repository, not write to it", hint)
+        return Check(name, "ok", "it may write there")
+
+    return ask
 
 
 def _hook_of(

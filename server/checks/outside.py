@@ -2,16 +2,53 @@
 
 import asyncio
 
+from loops.connections.github_reach import RepositoryReach
 from loops.connections.slack_answer import CHANNEL_WORDS
 from loops.connections.slack_channels import Obstacle, SlackWorkspaces
 from loops.definition import Workflow
-from loops.definition.lint import Outside, channels_of
+from loops.definition.lint import Outside, channels_of, repositories_of
 from loops.definition.lint_subject import NOTHING_KNOWN
-from loops.errors import Conflict, NotFound
+from loops.errors import Conflict, NotFound, RepositoryError, StoreBusy, Unreached
 
 SECONDS = 5.0
 """For how long whoever saves a workflow waits for Slack, at most."""
 MOST_CHANNELS = 20
+MOST_REPOSITORIES = 5
+
+
+class OutsideLook:
+    """Asks others about what a workflow names of theirs: Slack about channels, GitHub about repositories."""
+
+    def __init__(self, channels: "ChannelLook", repositories: "RepositoryLook") -> None:
+        self._channels = channels
+        self._repositories = repositories
+
+    async def __call__(self, project_id: str, workflow: Workflow) -> Outside:
+        """What is known of a project's workflow."""
+        slack, github = await asyncio.gather(
+            self._channels(project_id, workflow), self._repositories(project_id, workflow)
+        )
+        return Outside(slack.channels, github.repositories)
+
+
+class RepositoryLook:
+    """Asks GitHub whether a connection may write to the repositories that a workflow's tasks work on."""
+
+    def __init__(self, reach: RepositoryReach) -> None:
+        self._reach = reach
+
+    async def __call__(self, project_id: str, workflow: Workflow) -> Outside:
+        """What is known of a project's workflow."""
+        known = {}
+        for name in sorted(repositories_of(workflow))[:MOST_REPOSITORIES]:
+            try:
+                async with asyncio.timeout(SECONDS):
+                    await self._reach.find(project_id, name)
+            except RepositoryError as error:
+                known[name.lower()] = error.message, error.hint
+            except (TimeoutError, Unreached, StoreBusy):  # nothing is known then
+                continue
+        return Outside(repositories=known)
 
 
 class ChannelLook:

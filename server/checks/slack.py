@@ -18,8 +18,8 @@ MOST_CHANNELS = 40
 
 _INSTALL = "add it under OAuth & Permissions, then install the app anew: only that grants it"
 _OPTIONAL = "what you need of them, add under OAuth & Permissions, then install the app anew: only that grants them"
-_SPARED = frozenset({"chat:write.customize"})
-"""Without these a message is posted all the same, in a plainer form."""
+_SPARED = frozenset({"chat:write.customize", "reactions:write"})
+"""Without these a message is posted all the same, in a plainer form, or without eyes on what it answers."""
 
 
 async def slack_checks(one: OpenConnection, uses: Sequence[SlackUse]) -> list[Check]:

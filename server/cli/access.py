@@ -11,7 +11,7 @@ from server.cli.commands import Adder, add_paging
 from server.cli.output import complain, say, show, show_list, when
 from server.cli.reach import reached
 
-_KINDS = ("github", "slack", "smtp", "posthog")
+_KINDS = ("github", "slack", "smtp", "posthog", "mcp")
 _ROLES = ("viewer", "editor", "admin")
 
 

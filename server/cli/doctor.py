@@ -20,10 +20,12 @@ from loops.store.connections import ConnectionRow, of_kind
 from loops.store.tables import connections
 from server.checks.check import Check
 from server.checks.connection import Looked, connection_checks, look_up
+from server.checks.runner import runner_checks
 from server.cli.client import Client
 from server.cli.reach import running_socket
+from server.sandbox import sandbox_check
 
-_ASKED = ("slack", "smtp", "github")
+_ASKED = ("slack", "smtp", "github", "mcp")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
 
 
@@ -35,8 +37,10 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
         yield from (Check("settings", "failed", f"{one.setting}: {one.message}", one.hint) for one in found)
         return
     yield Check("settings", "ok", "every setting can be used")
+    yield from asyncio.run(runner_checks(found.runners))
     yield from _data_folder(found.data_dir)
     yield from _database(found)
+    yield asyncio.run(sandbox_check(found))
     yield _service(found)
 
 
@@ -91,12 +95,13 @@ def _database(settings: Settings) -> Iterator[Check]:
         return
     yield from checks
     if found and isinstance(box, SecretBox):
-        yield from asyncio.run(_asked(found, box, settings.public_url))
+        yield from asyncio.run(_asked(found, box, settings))
 
 
-async def _asked(found: Sequence[Looked], box: SecretBox, public_url: str) -> list[Check]:
+async def _asked(found: Sequence[Looked], box: SecretBox, settings: Settings) -> list[Check]:
     """What the outside says of all connections, asked at once."""
-    told = await asyncio.gather(*(connection_checks(one, box, public_url) for one in found))
+    url, commands = settings.public_url, settings.mcp_commands
+    told = await asyncio.gather(*(connection_checks(one, box, url, commands) for one in found))
     return [check for checks in told for check in checks]
 
 

@@ -105,10 +105,19 @@ def _tell_task(task: Mapping[str, Any]) -> None:
     if task["ending"]:
         reason = f": {plain(task['reason'])}" if task["reason"] else ""
         say(f"  {plain(task['ending'])}{reason}")
+    if task["thread"]:
+        say(f"  {_thread_line(task['thread'])}")
     report = list(report_lines(task["trace"]["result"]))
     if report:
         say("  report")
         _indented(report, 4)
+
+
+def _thread_line(thread: Mapping[str, Any]) -> str:
+    """How the task stands with its Slack thread."""
+    until = f" until {when(thread['listens_until'])}" if thread["listens_until"] else ""
+    why = f": {plain(thread['reason'])}" if thread["reason"] else ""
+    return f"Slack thread in {plain(thread['channel'])}: {thread['status']}{until}, turn {thread['turn']}{why}"
 
 
 def _tell_step(step: Mapping[str, Any]) -> None:

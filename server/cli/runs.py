@@ -96,11 +96,12 @@ def _messages(client: "Client", run: str) -> list[dict[str, Any]]:
 def _cancel(args: argparse.Namespace) -> int:
     with reached(args) as client:
         run = client.post("runs", run_id(client, args.run), "cancel")
-    if run["status"] == "running":
+    if run["acts"]:
         raise Conflict(
             f"run {run['id']} was asked to stop and is still at work", hint="look again with: loops run-show"
         )
-    show(args, run, lambda: say(f"run {run['id']} is {run['status']}"))
+    more = "" if run["status"] == "cancelled" else "; what its task did in a Slack thread is cancelled"
+    show(args, run, lambda: say(f"run {run['id']} is {run['status']}{more}"))
     return 0
 
 

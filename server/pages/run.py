@@ -12,7 +12,9 @@ from aiohttp import web
 from loops.errors import RequestError
 from loops.runs.state import OVER
 from loops.store import outbox, run_queries, task_queries
+from loops.store import outputs as output_store
 from loops.store import tasks as task_store
+from loops.store import threads as thread_store
 from loops.store import workflows as workflows_store
 from loops.store.outbox import OutboxRow
 from loops.store.task_queries import NOTHING, Spent
@@ -21,6 +23,7 @@ from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
 from server.pages.inert import Shown, shown_value
 from server.pages.money import spent_words
+from server.pages.outputs import shown_outputs
 from server.pages.tasks import TaskShown, shown_task
 from server.pages.visit import Visit
 from server.pages.words import took
@@ -96,6 +99,7 @@ async def run_page(
     read = await visit.services.reader.read(lambda connection: _read(connection, project, run_id, now, seen or {}))
     run = read.run
     is_open = run["status"] not in OVER
+    acts = is_open or any(task.acts for step in read.steps for task in step.tasks)
     waits = run["status"] == "waiting" and (run["wait"] or {}).get("kind")
     tasks = [task for step in read.steps for task in step.tasks]
     return visit.show(
@@ -111,7 +115,8 @@ async def run_page(
         is_open=is_open,
         live=path_of("runs", run_id, "live", after=",".join(f"{task.id}.{task.settled}" for task in tasks) or None),
         news=_news(run, tasks),
-        can_cancel=is_open and visit.may("editor"),
+        acts=acts,
+        can_cancel=acts and visit.may("editor"),
         can_resume=bool(waits) and waits not in _NOT_RESUMED and visit.may("editor"),
         export=path_of("api", "projects", project, "runs", run_id, "export"),
         alert=alert,
@@ -161,13 +166,16 @@ def _tasks(
 ) -> dict[str, list[TaskShown]]:
     rows = task_store.of_run(connection, run_id)
     spent = task_queries.spent_so_far(connection, [row.id for row in rows])
+    threads = thread_store.of_tasks(connection, [row.id for row in rows])
+    outputs = {row.id: shown_outputs(output_store.of_task(connection, row.id)) for row in rows}
     shown: dict[str, list[TaskShown]] = {}
     for row in rows:
         after = seen.get(row.id, 0)
         request = None if row.id in seen else task_store.request_of(connection, row.id)
         rounds = task_store.rounds(connection, row.id, after=after)
-        one = shown_task(row, request, rounds, spent.get(row.id), now, after=after)
-        shown.setdefault(row.step_id, []).append(one)
+        thread = threads.get(row.id)
+        one = shown_task(row, request, rounds, spent.get(row.id), now, after=after, thread=thread)
+        shown.setdefault(row.step_id, []).append(replace(one, outputs=outputs.get(row.id, ())))
     return shown
 
 

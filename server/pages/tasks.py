@@ -10,9 +10,11 @@ from loops.agent.transcript import Call, CallResult, Round, Usage
 from loops.event import JsonValue
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
+from loops.store.threads import ThreadRow
 from server.cost_words import with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import cost_words, money
+from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
 MOST_TEXT = 100_000
@@ -32,6 +34,8 @@ _ENDINGS = {
     "invalid_output": "it gave no valid result",
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
+    "runner_error": "its runner failed",
+    "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
 }
@@ -75,6 +79,8 @@ class RoundShown:
     id: str
     number: int
     kept: bool = False
+    turn: int = 1
+    said: Shown | None = None
     started_at: datetime | None = None
     took: str = ""
     notice: str = ""
@@ -109,7 +115,8 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class TaskShown:
-    """A task in the step that asked for it. `told` is None where the page has it already."""
+    """A task in the step that asked for it. `told` is None where the page has it already. `thread` tells of the Slack
+    thread that it answers in, `acts` whether it still does something, there or for its run."""
 
     id: str
     title: str
@@ -127,6 +134,9 @@ class TaskShown:
     told: Told | None
     came: Came | None
     settled: int
+    thread: str = ""
+    acts: bool = False
+    outputs: tuple[OutputShown, ...] = ()
 
 
 def model_words(model: str) -> str:
@@ -171,6 +181,7 @@ def shown_task(
     now: datetime,
     *,
     after: int = 0,
+    thread: ThreadRow | None = None,
 ) -> TaskShown:
     """A task, of whose rounds the page has those up to `after`; `request` is None where it has that too.
 
@@ -178,7 +189,8 @@ def shown_task(
     """
     cards = [RoundShown(_round_id(row.id, number), number, kept=True) for number in range(1, after + 1)]
     read = [Round.from_json(one) for one in rounds]
-    cards += [shown_round(row.id, one, is_open=not row.over) for one in read]
+    works = not row.over or (thread is not None and thread.status == "working")
+    cards += [shown_round(row.id, one, is_open=works) for one in read]
     whole = spent or Spent(row.input_tokens, row.output_tokens, None, row.cost or 0.0, int(_unpriced(row)))
     return TaskShown(
         id=row.id,
@@ -188,7 +200,7 @@ def shown_task(
         ending=ending_words(row.ending) if row.ending else "",
         reason=row.reason,
         line=_line(row, now),
-        tail=_tail(row),
+        tail=_tail(row) if works else None,
         took=took(row.started_at, row.finished_at or now),
         spent=whole,
         cost=with_source(cost_words(whole.known), [row.model], whole.known),
@@ -197,6 +209,8 @@ def shown_task(
         told=None if request is None else _told(request),
         came=_came(row.result),
         settled=_settled(after, read),
+        thread="" if thread is None else thread_words(row, thread, now),
+        acts=not row.over or (thread is not None and thread.live),
     )
 
 
@@ -216,7 +230,22 @@ def _line(row: TaskRow, now: datetime) -> str:
 
 def _tail(row: TaskRow) -> Shown | None:
     text = (row.activity or {}).get("text")
-    return shown_value(text, MOST_CALL) if not row.over and isinstance(text, str) and text else None
+    return shown_value(text, MOST_CALL) if isinstance(text, str) and text else None
+
+
+def thread_words(row: TaskRow, thread: ThreadRow, now: datetime) -> str:
+    """How a task stands with its Slack thread."""
+    turn = f"turn {thread.turn}" if thread.turn > 1 else "it answers there"
+    signs = "" if thread.reaction in {"", "shown"} else f"; no eyes on its first message: {thread.reaction}"
+    if thread.status == "listening" and thread.listens_until is not None:
+        left = span_words(max(0.0, (thread.listens_until - now).total_seconds()))
+        told = f"{len(thread.turns)} answered, it listens for {left} more"
+    elif thread.status == "working":
+        doing = activity_words(row.activity, now) if row.over and row.activity else "at work"
+        told = f"{turn}, {doing}"
+    else:
+        told = f"{len(thread.turns)} answered, closed: {thread.reason}"
+    return f"Slack thread in {thread.channel}: {told}{signs}"
 
 
 def _settled(after: int, read: Sequence[Round]) -> int:
@@ -267,6 +296,8 @@ def shown_round(task_id: str, one: Round, *, is_open: bool = False) -> RoundShow
     return RoundShown(
         id=name,
         number=one.number,
+        turn=one.turn,
+        said=_text(one.said),
         started_at=one.started_at,
         took=span_words(one.seconds),
         notice=one.notice,

@@ -13,6 +13,7 @@ from server.access import principal_of
 from server.auth import ROLES, Principal, Role, require
 from server.pages.addresses import HOME, SIGN_IN, path_of
 from server.pages.rendering import rendered, see_other
+from server.sandbox import sandbox_warning
 from server.services import SERVICES, Services
 
 log = logging.getLogger("loops.pages")
@@ -42,7 +43,8 @@ class Visit:
 
     def show(self, template: str, status: int = 200, **context: Any) -> web.Response:  # noqa: ANN401
         """A page for this visitor."""
-        return rendered(template, status, who=self.who, **context)
+        warning = sandbox_warning(self.services.settings)
+        return rendered(template, status, who=self.who, warning=warning, **context)
 
 
 Handler: TypeAlias = Callable[[Visit], Awaitable[web.Response]]

@@ -76,4 +76,12 @@ async def _page(visit: Visit, status: int = 200, alert: str = "") -> web.Respons
         )
         for row in rows
     ]
-    return visit.show("workflows.html", status, workflows=shown, can_edit=visit.may("editor"), alert=alert)
+    found = visit.services.sandbox
+    return visit.show(
+        "workflows.html",
+        status,
+        workflows=shown,
+        can_edit=visit.may("editor"),
+        alert=alert,
+        no_sandbox=None if found is None else found.fault,
+    )

@@ -38,8 +38,8 @@ T = TypeVar("T")
 # What a closure does is told by the one function of the store, or the method, that it calls.
 _TRANSITIONS = {
     "claim": "claim", "settle": "settle", "finish": "finish", "wake": "wake", "keep_round": "round",
-    "end_task": "task_end", "_claim": "message_claim", "_move": "message_move",
-    "open_note": "note",
+    "_store_end": "task_end", "_claim": "message_claim", "_move": "message_move",
+    "open_note": "note", "keep_patch": "patch", "keep_head": "head", "move": "output",
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _transition(fn: Callable[..., Any]) -> str:
         return "dispatch"
     code = getattr(fn, "__code__", None)
     called = set(getattr(code, "co_names", ()))
-    if "claim" in called and "task_id" in getattr(code, "co_freevars", ()):
+    if "claim_turn" in called:
         return "task_claim"
     return next((point for name, point in _TRANSITIONS.items() if name in called), "other")
 
@@ -199,11 +199,13 @@ class FusedNotifier:
 
 
 def script(fuse: Fuse) -> Script:
-    """Three rounds, one of which writes; each is said behind the fuse."""
+    """Three rounds, one of which writes, and two of another turn; each is said behind the fuse."""
     rounds = [
         ScriptedTurn("I note it.", (ScriptedCall("note_open", {"text": "Noted once."}),)),
         ScriptedTurn("I read it.", (ScriptedCall("event_read", {"path": "properties.title"}),)),
         ScriptedTurn("", (ScriptedCall("finalize", {"final_message": "Reported."}),)),
+        ScriptedTurn("I read again.", (ScriptedCall("event_read", {"path": "properties.text"}),)),
+        ScriptedTurn("", (ScriptedCall("finalize", {"final_message": "Answered."}),)),
     ]
 
     def behind(number: int, turn: ScriptedTurn) -> Callable[..., ScriptedTurn]:

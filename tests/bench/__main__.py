@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("github", "match", "schedules", "forecast", "engine", "slack", "kill", "receive")
+BENCHES = ("github", "match", "schedules", "forecast", "engine", "slack", "kill", "workspace", "receive")
 
 
 def main() -> int:

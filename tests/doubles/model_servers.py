@@ -1,4 +1,5 @@
-"""Servers on loopback that speak OpenAI's chat completions and Anthropic's messages, streaming, and note what came."""
+"""Servers on loopback that speak OpenAI's chat completions and responses and Anthropic's messages, streaming, and note
+what came."""
 
 import asyncio
 import json
@@ -11,6 +12,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 Protocol = Literal["openai", "anthropic"]
+Wire = Literal["openai", "anthropic", "responses"]
+PATHS: Mapping[Wire, str] = {
+    "openai": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "responses": "/v1/responses",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class Answer:
 class ModelServer:
     """Gives its answers in turn, the last one for ever."""
 
-    def __init__(self, protocol: Protocol, answers: Sequence[Answer]) -> None:
+    def __init__(self, protocol: Wire, answers: Sequence[Answer]) -> None:
         self.protocol = protocol
         self.answers = list(answers)
         self.requests: list[dict[str, Any]] = []
@@ -56,9 +63,8 @@ class ModelServer:
 
     def app(self) -> web.Application:
         """The application; the test server cancels a handler when its client goes."""
-        app = web.Application()
-        path = "/v1/chat/completions" if self.protocol == "openai" else "/v1/messages"
-        app.router.add_post(path, self._answer)
+        app = web.Application(client_max_size=32 << 20)
+        app.router.add_post(PATHS[self.protocol], self._answer)
         return app
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -69,9 +75,8 @@ class ModelServer:
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        speak = _openai if self.protocol == "openai" else _anthropic
         try:
-            for line in speak(answer):
+            for line in stream_of(self.protocol, answer):
                 await response.write(line)
             self.begun.set()
             if answer.drops and request.transport is not None:
@@ -87,17 +92,23 @@ class ModelServer:
 
 
 @asynccontextmanager
-async def serving(protocol: Protocol, *answers: Answer) -> AsyncIterator[ModelServer]:
+async def serving(protocol: Wire, *answers: Answer) -> AsyncIterator[ModelServer]:
     """The server, reachable at its `base_url`."""
     double = ModelServer(protocol, answers)
     server = TestServer(double.app())
     await server.start_server()
     address = str(server.make_url("/")).rstrip("/")
-    double.base_url = f"{address}/v1" if protocol == "openai" else address
+    double.base_url = address if protocol == "anthropic" else f"{address}/v1"
     try:
         yield double
     finally:
         await server.close()
+
+
+def stream_of(protocol: Wire, answer: Answer) -> list[bytes]:
+    """What is sent of an answer, piece by piece."""
+    speak = {"openai": _openai, "anthropic": _anthropic, "responses": _responses}[protocol]
+    return speak(answer)
 
 
 def _halves(text: str) -> list[str]:
@@ -163,6 +174,32 @@ def _anthropic(answer: Answer) -> list[bytes]:
         delta = {"stop_reason": stop, "stop_sequence": None}
         events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.output}})
         events.append({"type": "message_stop"})
+    events += [dict(answer.fails)] if answer.fails else []
+    return [_event(one, one["type"]) for one in events]
+
+
+def _responses(answer: Answer) -> list[bytes]:
+    """Codex reads whole items and the end; of a text nothing is sent in pieces."""
+    items: list[dict[str, Any]] = []
+    if answer.text:
+        content = [{"type": "output_text", "text": answer.text}]
+        items.append({"type": "message", "role": "assistant", "id": "m1", "content": content})
+    if answer.has_end:
+        for index, (name, arguments) in enumerate(answer.calls):
+            call = {"type": "function_call", "id": f"fc{index}", "call_id": f"call_{index}_{name}_{len(arguments)}"}
+            items.append({**call, "name": name, "arguments": arguments})
+    usage = {
+        "input_tokens": answer.input,
+        "input_tokens_details": {"cached_tokens": answer.cached},
+        "output_tokens": answer.output,
+        "total_tokens": answer.input + answer.output,
+    }
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": "r1"}}]
+    events += [
+        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+    ]
+    if answer.has_end:
+        events.append({"type": "response.completed", "response": {"id": "r1", "usage": usage}})
     events += [dict(answer.fails)] if answer.fails else []
     return [_event(one, one["type"]) for one in events]
 

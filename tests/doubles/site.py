@@ -352,6 +352,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         book=book,
         repositories=GitHubRepositories(database.reader, GitHubClients(box)),
         slack=slack,
+        sandbox=None,
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=definitions,

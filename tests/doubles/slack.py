@@ -17,7 +17,9 @@ _LONGEST_TEXT = 40_000
 
 
 class SlackDouble:
-    """Channels with what was posted to them. `faults` are taken one a call of chat.postMessage, None for none."""
+    """Channels with what was posted to them. `faults` are taken one a call of chat.postMessage, None for none;
+    `sign_faults` of a channel one a call of reactions.add, chat.update and chat.delete. `reactions` are (channel, ts,
+    name)."""
 
     def __init__(self) -> None:
         self.posted: dict[str, list[dict[str, Any]]] = {"C1": [], "C2": []}
@@ -27,6 +29,10 @@ class SlackDouble:
         self.faults: list[Callable[[web.Request], Any] | None] = []
         self.read_fault: dict[str, Any] | None = None
         self.list_faults: list[dict[str, Any] | None] = []
+        self.reactions: list[tuple[str, str, str]] = []
+        self.sign_faults: dict[str, list[Callable[[web.Request], Any]]] = {}
+        self.edits: list[dict[str, Any]] = []
+        self.removed: list[dict[str, Any]] = []
         self.scopes = "chat:write"
         self.page = 100
         self.root = ""
@@ -46,6 +52,9 @@ class SlackDouble:
             web.get("/api/conversations.info", self.info),
             web.get("/api/conversations.list", self.channels),
             web.post("/api/auth.test", self.auth_test),
+            web.post("/api/reactions.add", self.react),
+            web.post("/api/chat.update", self.update),
+            web.post("/api/chat.delete", self.delete),
         ]
 
     def texts(self, channel: str = "C1") -> list[str]:
@@ -89,6 +98,52 @@ class SlackDouble:
         if not metadata["event_type"].replace("_", "").isalnum() or not isinstance(metadata["event_payload"], dict):
             return {"error": "invalid_metadata_format"}
         return None
+
+    async def react(self, request: web.Request) -> web.StreamResponse:
+        asked = await self._sign("reactions.add", request)
+        if isinstance(asked, web.StreamResponse):
+            return asked
+        one = (asked["channel"], asked["timestamp"], asked["name"])
+        if one in self.reactions:
+            return web.json_response({"ok": False, "error": "already_reacted"})
+        self.reactions.append(one)
+        return web.json_response({"ok": True})
+
+    async def update(self, request: web.Request) -> web.StreamResponse:
+        asked = await self._sign("chat.update", request)
+        if isinstance(asked, web.StreamResponse):
+            return asked
+        for one in self.posted.get(asked["channel"], []):
+            if one["ts"] == asked["ts"]:
+                one.update(text=asked["text"], blocks=asked["blocks"])
+                self.edits.append(asked)
+                return web.json_response({"ok": True, "channel": asked["channel"], "ts": one["ts"]})
+        return web.json_response({"ok": False, "error": "message_not_found"})
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        asked = await self._sign("chat.delete", request)
+        if isinstance(asked, web.StreamResponse):
+            return asked
+        there = self.posted.get(asked["channel"], [])
+        found = [one for one in there if one["ts"] == asked["ts"]]
+        if not found:
+            return web.json_response({"ok": False, "error": "message_not_found"})
+        there.remove(found[0])
+        self.removed += found
+        return web.json_response({"ok": True, "channel": asked["channel"], "ts": asked["ts"]})
+
+    async def _sign(self, method: str, request: web.Request) -> dict[str, Any] | web.StreamResponse:
+        """What was asked, or the answer that refuses it."""
+        asked: dict[str, Any] = await request.json()
+        self.calls.append((method, asked))
+        if token_of(request) != TOKEN:
+            return web.json_response({"ok": False, "error": "invalid_auth"})
+        faults = self.sign_faults.get(asked["channel"])
+        if faults:
+            answer = await faults.pop(0)(request)
+            if isinstance(answer, web.StreamResponse):
+                return answer
+        return asked
 
     async def history(self, request: web.Request) -> web.Response:
         return self._read("conversations.history", request, lambda one: "thread_ts" not in one)

@@ -6,6 +6,7 @@ import pytest_asyncio
 
 from server.app import Service
 from tests.conftest import new_postgres, new_sqlite
+from tests.integration.boxes import bwrap, checkout, either, work_dir  # noqa: F401 - fixtures
 from tests.integration.serving import Api, fresh_project, running, settings_for
 
 

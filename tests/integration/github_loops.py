@@ -19,7 +19,8 @@ def exact(key: str, *values: str, operator: str = "exact") -> dict[str, Any]:
     return {"key": key, "value": [*values], "operator": operator, "type": "event"}
 
 
-KINDS = exact("event_type", "issues", "issue_comment", "pull_request", "pull_request_review", "push", "create")
+CHECKS = ("workflow_run", "workflow_job", "check_suite", "check_run", "status")
+KINDS = exact("event_type", "issues", "issue_comment", "pull_request", "pull_request_review", "push", "create", *CHECKS)
 WRITERS = exact("actor_access", "write")
 
 

@@ -32,7 +32,8 @@ _numbers = itertools.count(1)
 def settings_for(folder: Path, database_url: str, **environ: str) -> Settings:
     """Settings of a service on any free port."""
     given = {"DATA_DIR": str(folder), "DATABASE_URL": database_url, "SECRET_KEY": KEY, "PORT": "0"}
-    given |= {"SUBJECT_HOURLY_RUNS": "0", **environ}
+    # No sandbox is tried out, which costs each start processes; tests that need one say so.
+    given |= {"SUBJECT_HOURLY_RUNS": "0", "SANDBOX": "none", **environ}
     found = read_settings(None, {f"LOOPS_{name}": value for name, value in given.items()})
     assert isinstance(found, Settings), found
     return found

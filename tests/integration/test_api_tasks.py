@@ -169,6 +169,8 @@ async def test_a_run_tells_of_its_tasks(api: Api) -> None:
 
 # Quotas
 
+NOTHING = {"tokens": 0, "token_limit": None, "cost": 0.0, "cost_limit": None, "unpriced": 0}
+
 
 async def test_quotas_count_the_trailing_day_of_the_project_and_of_each_workflow(api: Api) -> None:
     now = datetime.now(UTC)
@@ -176,7 +178,7 @@ async def test_quotas_count_the_trailing_day_of_the_project_and_of_each_workflow
     for hours in (30, 3, 2):
         await a_task(api, run, began=now - timedelta(hours=hours))
     quotas = await api.get("quotas")
-    assert quotas["project"] == {"used": 2, "limit": 500, "free": 498, "frees_at": None, "running": 3}
+    assert quotas["project"] == {"used": 2, "limit": 500, "free": 498, "frees_at": None, "running": 3, "spent": NOTHING}
     (workflow,) = quotas["workflows"]
     assert (workflow["workflow_name"], workflow["used"], workflow["limit"]) == ("Report", 2, 100)
     assert workflow["running"] == 3

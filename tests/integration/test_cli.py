@@ -486,7 +486,7 @@ def test_a_demo_goes_from_each_source_to_its_result_leaves_nothing_and_ends_with
     summary = json.loads(last)
     url = summary.pop("url")
     assert url.startswith("http://127.0.0.1:")
-    assert summary == {"deliveries": 5, "runs": 4, "completed": 4, "failed": 0, "notifications": 5}
+    assert summary == {"deliveries": 6, "runs": 4, "completed": 4, "failed": 0, "notifications": 6}
     assert not [line for line in lines if line.startswith(("Pages:", "Token:", "Stop"))]
     assert not alone.data_dir.exists()
     assert not [*scratch.iterdir()]
@@ -495,7 +495,7 @@ def test_a_demo_goes_from_each_source_to_its_result_leaves_nothing_and_ends_with
     for words in ("duplicate", "401 not verified", "stand-in for Slack", "scripted:demo took", "4 runs for $0.0"):
         assert words in text
     stories = [story.splitlines() for story in text.split("\n\n")]
-    issue, closed, question, own, signed_up, scheduled = stories[2:8]
+    issue, closed, question, own, more, signed_up, scheduled = stories[2:9]
     assert [line.split()[:2] for line in issue[2:5]] == [["round", "1"], ["round", "2"], ["round", "3"]]
     assert "  slack to C0123456789  sent" in issue
     assert closed[1].startswith("  stopped at filters: Triage opened issues: action is")
@@ -503,6 +503,9 @@ def test_a_demo_goes_from_each_source_to_its_result_leaves_nothing_and_ends_with
     assert thread[0].endswith("  sent")
     assert [line.split(":")[0] for line in thread[1:4]] == ["  | Ada", "  | Ben", "  | Loops"]
     assert own[2].startswith("  stopped at own_output: Answer questions in their threads:")
+    assert more[2].startswith("  goes on in Answer questions in their threads: handed to the live task of run ")
+    assert more[-2] == "  | Loops: You ask: And since when?"
+    assert more[-1].endswith("the scripted model cannot say more")
     assert signed_up[0] == "posthog: webhook signed_up"
     assert signed_up[-1].startswith("  email to sales@example.com  shown here alone")
     assert scheduled[0].startswith("schedule: once, on ")

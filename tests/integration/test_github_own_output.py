@@ -144,6 +144,43 @@ async def test_our_branches_start_nothing(live):
         assert verdict["reason"] == "the branch loops/fix-7 is this installation's: own output never starts a loop"
 
 
+def checks(branch: str | None, sha: str, home: int = REPOSITORY_ID) -> dict[str, dict[str, Any]]:
+    """What GitHub tells of the checks that a commit on a branch is put to, by event."""
+    told = {"head_branch": branch, "head_sha": sha}
+    around = {**comment("github-actions[bot]"), "action": "completed"}
+    around.pop("comment")
+    around.pop("issue")
+    return {
+        "workflow_run": {**around, "workflow_run": {**told, "head_repository": {"id": home}}},
+        "workflow_job": {**around, "workflow_job": told},
+        "check_suite": {**around, "check_suite": told},
+        "check_run": {**around, "check_run": {"head_sha": sha, "check_suite": told}},
+        "status": {**around, "sha": sha},
+    }
+
+
+@pytest.mark.parametrize("app", [False, True])
+async def test_checks_of_what_we_pushed_start_nothing_whoever_runs_them(service, live, app):
+    by = await connect(service, app_slug="my-loops") if app else live
+    flow = (await live.create(listening())).id
+    sha = uuid.uuid4().hex + "0" * 8
+    await live.write(lambda connection: keep_head(connection, REPOSITORY_ID, sha, MARK, live.services.clock.now()))
+    for event, payload in checks("loops/fix-7", sha).items():
+        assert (await verdict_of(live, await sent(by, payload, event), flow))["stage"] == "own_output", event
+    branch_alone = checks("loops/fix-7", "7" * 40)
+    for event in ("workflow_run", "check_suite", "check_run"):
+        verdict = await verdict_of(live, await sent(by, branch_alone[event], event), flow)
+        assert verdict["stage"] == "own_output", event
+
+
+async def test_checks_of_what_others_pushed_start_loops_also_from_forks_with_our_names(live):
+    flow = (await live.create(listening())).id
+    for event, payload in checks("topic", "8" * 40).items():
+        assert (await verdict_of(live, await sent(live, payload, event), flow))["passed"], event
+    fork = checks("loops/fix-7", "9" * 40, home=3)["workflow_run"]
+    assert (await verdict_of(live, await sent(live, fork, "workflow_run"), flow))["passed"]
+
+
 async def test_branches_of_others_and_what_people_say_of_ours_are_not_muted(live):
     flow = (await live.create(listening())).id
     for payload, event in (

@@ -1,5 +1,6 @@
 """The loops of the format's authors, from the JSON to the message: created, tested step by step, enabled, fired by what
-really arrives, notified. Over the API and by `loops apply`; the test run reaches nothing and keeps nothing."""
+really arrives, notified. Over the API, with the tools of an agent, and by `loops apply`; the test run reaches nothing
+and keeps nothing."""
 
 import asyncio
 import itertools
@@ -8,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ from server.cli.entry import run as command
 from tests.doubles.github import GitHubDouble
 from tests.doubles.github import github as github_double
 from tests.doubles.slack import TOKEN, SlackDouble, slack
+from tests.doubles.slack_socket import until
 from tests.doubles.smtp import SmtpDouble, smtp
+from tests.integration.agent import agent_at
 from tests.integration.running import issue
-from tests.integration.serving import SECRET, Api, fresh_project, running, settings_for
+from tests.integration.serving import SECRET, Api, fresh_project, fresh_token, running, settings_for
 from tests.integration.slack_loops import SECRET as SLACK_SECRET
 from tests.integration.slack_loops import encoded, post, signed
 from tests.integration.tasking import ends, scripted
@@ -146,6 +150,12 @@ class Project:
         status, told = await send(self.api, path, {"event": "order_paid", "customer": "acme", "total": 12})
         assert (status, told["status"]) == (202, "accepted")
 
+    async def due(self, flow: str) -> None:
+        """Gives the loop a schedule with one occurrence, which comes at once."""
+        starts_at = (datetime.now(UTC) + timedelta(seconds=1.5)).isoformat(timespec="seconds")
+        once = {"rrule": "FREQ=DAILY;COUNT=1", "starts_at": starts_at, "timezone": "UTC"}
+        await self.api.post(f"workflows/{flow}/schedules", once)
+
     async def by_hand(self, flow: str) -> None:
         status, told = await self.api.call("POST", f"workflows/{flow}/run", {"variables": {"headline": "Week 28"}})
         assert status == 202, told
@@ -161,6 +171,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         chat = await opened.enter_async_context(slack())
         mail, _ = await opened.enter_async_context(smtp(folder, security="none", password=False))
         hub = await opened.enter_async_context(github_double())
+        chat.posted["C0ALERTS"] = []
         for repository in ("acme/widgets", "acme/quiet"):
             hub.may("ada", "write", repository=repository)
         service = await opened.enter_async_context(running(settings, wiring))
@@ -189,6 +200,7 @@ class Case:
     mocked: str = ""
     said: str = ""
     output: Mapping[str, Any] | None = None
+    thread: str = ""
 
 
 def github(repository: str, action: str = "opened", access: str = "write") -> dict[str, Any]:
@@ -216,7 +228,13 @@ CASES = {
         {"severity": "high", "duplicates": 3, "is_bug": True},
     ),
     "github__nobody": Case(Project.quiet, github("acme/quiet"), github("acme/widgets"), "repository"),
-    "slack__thread": Case(Project.alert, message("C0ALERTS"), message("C0ALERTS", bot_id="B1"), "bot_id"),
+    "slack__thread": Case(
+        Project.alert,
+        message("C0ALERTS", ts="1.2"),
+        message("C0ALERTS", ts="1.2", bot_id="B1"),
+        "bot_id",
+        thread="It is *urgent*.",
+    ),
     "slack__slack": Case(
         Project.watched,
         message("C0WATCH"),
@@ -236,6 +254,13 @@ CASES = {
     ),
     "manual__email": Case(
         Project.by_hand, {"variables": {"headline": "Week 28"}}, notify="email", mocked=MOCKED, said=REPORT
+    ),
+    "schedule__slack": Case(
+        Project.due,
+        {"event": {"event": "$scheduled"}},
+        notify="slack",
+        mocked=f"Morning report finished: {MOCKED}",
+        said="Morning report finished: It is *urgent*.",
     ),
 }
 
@@ -261,13 +286,12 @@ async def _must_not_be_called(_request: Any) -> Any:
     raise AssertionError("a service outside was called")
 
 
-async def walked(project: Project, flow: str, case: Case) -> None:
-    """The test run of a loop, step by step as its authors say, on nothing but the event."""
-    api = project.api
+async def walked(tested: Callable[[Mapping[str, Any]], Awaitable[Any]], case: Case) -> None:
+    """The test run of a loop, step by step as its authors say, on nothing but the event; `tested` asks for a step."""
 
     async def test(action: str | None = None, **changes: Any) -> Any:
         named = {} if action is None else {"current_action_id": action}
-        return await api.post(f"workflows/{flow}/test-run", {"globals": case.fits, **named, **changes})
+        return await tested({"globals": case.fits, **named, **changes})
 
     started = await test()
     assert (started["status"], started["nextActionId"]) == ("success", "create_task"), started
@@ -286,6 +310,7 @@ async def walked(project: Project, flow: str, case: Case) -> None:
     assert call["kind"] == "task"
     assert call["first_message"].startswith("<user_custom_instructions>\n" + task["inputs"]["prompt"])
     assert "<triggering_event>" in call["first_message"]
+    assert call["answers_in"] == ({"channel": "C0ALERTS", "thread_ts": "1.2"} if case.thread else None)
     assert (await test("create_task"))["result"] == task["result"]  # the same each time
 
     if case.notify is not None:
@@ -311,9 +336,24 @@ async def fired(project: Project, flow: str, case: Case) -> Any:
     run = await api.until(f"runs/{runs['items'][0]['id']}", lambda one: one["status"] in {"completed", "failed"})
     assert (run["status"], run["reason"]) == ("completed", "Task finished"), run
     assert world.slack.texts()[posted:] == ([case.said] if case.notify == "slack" else [])
+    if case.thread:
+        await answered_in_thread(project, run, case.thread)
     texts = [mail.get_content().strip() for mail in world.mail.mails[mails:]]
     assert texts == ([case.said] if case.notify == "email" else [])
     return run
+
+
+async def answered_in_thread(project: Project, run: Any, text: str) -> None:
+    """The result stands in the thread of the message, which has eyes, and the task listens there."""
+    (task,) = run["tasks"]
+    thread = (await project.api.until(f"tasks/{task['id']}", lambda one: one["thread"]["reaction"]))["thread"]
+    assert (thread["status"], thread["turn"], thread["reaction"]) == ("listening", 1, "shown")
+    double = project.world.slack
+    place = (thread["channel"], thread["thread_ts"])
+    await until(lambda: [one for one in double.posted[place[0]] if one.get("thread_ts") == place[1]])
+    (told,) = [one for one in double.posted[place[0]] if one.get("thread_ts") == place[1]]
+    assert [block["text"]["text"] for block in told["blocks"]] == [text]
+    assert (*place, "eyes") in double.reactions
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -323,7 +363,7 @@ async def test_a_loop_is_created_tested_step_by_step_enabled_fired_and_told(proj
     assert (made["status"], made["shape"]) == ("draft", "loop")
     before = await project.world.rows()
     with away(project.world):
-        await walked(project, made["id"], case)
+        await walked(lambda asked: api.post(f"workflows/{made['id']}/test-run", asked), case)
     assert await project.world.rows() == before
     assert (await api.post(f"workflows/{made['id']}/enable"))["status"] == "active"
     run = await fired(project, made["id"], case)
@@ -336,6 +376,21 @@ async def test_a_loop_is_created_tested_step_by_step_enabled_fired_and_told(proj
         "create_task",
         run["event_uuid"],
     )
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_an_agent_creates_the_same_loop_with_its_tools_tests_and_enables_it(project: Project, name: str) -> None:
+    case, service = CASES[name], project.world.service
+    editor = await fresh_token(service, project.api.project, "editor")
+    async with agent_at(service.url, editor) as agent:
+        made = await agent.call("workflows-create", **project.document(name))
+        assert (made["status"], made["shape"]) == ("draft", "loop")
+        with away(project.world):
+            await walked(lambda asked: agent.call("workflows-test-run", id=made["id"], **asked), case)
+        assert (await agent.call("workflows-enable", id=made["id"]))["status"] == "active"
+        run = await fired(project, made["id"], case)
+        told = await agent.call("workflows-get-invocation", id=run["id"])
+        assert (told["status"], told["reason"]) == ("completed", "Task finished")
 
 
 @pytest.mark.parametrize("name", CASES)

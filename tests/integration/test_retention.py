@@ -15,6 +15,7 @@ from loops.store import outbox as outbox_store
 from loops.store.columns import to_micros
 from loops.store.database import Database, open_database
 from loops.store.mask_tables import masks
+from loops.store.output_tables import task_outputs
 from loops.store.people_tables import groups, persons
 from loops.store.schedule_tables import occurrences
 from loops.store.tables import claims, deliveries, events, outbox, run_steps, runs, workflows
@@ -204,9 +205,14 @@ async def test_a_task_and_its_rounds_go_thirty_days_after_its_end_whatever_else_
         {"task_id": name, "number": 1, "body": {}, "updated_at": ago(200)} for name in ("29", "31", "open")
     ]
     await put(database, task_rounds, *rounds)
-    assert [await swept(database) for _ in range(3)] == [1, 1, 0]
+    written = {"kind": "comment", "repository": "a/b", "body": {}, "status": "written", "reason": "", "url": ""}
+    stamps = {"created_at": ago(200), "updated_at": ago(200), "attempts": 1, "number": 1}
+    outputs = [{**written, **stamps, "task_id": name, "key": name} for name in ("29", "31", "open")]
+    await put(database, task_outputs, *outputs)
+    assert [await swept(database) for _ in range(3)] == [2, 1, 0]
     assert await keys(database, tasks.c.id) == ["29", "open"]
     assert await keys(database, task_rounds.c.task_id) == ["29", "open"]
+    assert await keys(database, task_outputs.c.task_id) == ["29", "open"]
 
 
 async def test_a_note_goes_ninety_days_after_it_was_closed_and_never_while_it_is_open(database):

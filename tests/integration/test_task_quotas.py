@@ -10,10 +10,12 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
+from loops.store import projects, spendings
 from loops.store.tables import workflows
 from loops.store.task_tables import tasks
+from loops.tasks.allowance import Allowance, Allowances, Limits
 from loops.tasks.quota import QuotaLimits
-from loops.tasks.service import TaskRequest, TaskService
+from loops.tasks.service import NotAllowed, TaskRequest, TaskService, Unfit
 from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
 from tests.integration.tasking import ends, scripted, task_action
 
@@ -27,7 +29,7 @@ async def service(module_database_url: str, tmp_path_factory: pytest.TempPathFac
         yield started
 
 
-async def used(service: Running, workflow_id: str, count: int, first: datetime) -> None:
+async def used(service: Running, workflow_id: str, count: int, first: datetime, status: str = "completed") -> None:
     """Tasks that the workflow has had, a second apart, the oldest at `first`."""
 
     def fill(connection: sa.Connection) -> None:
@@ -42,7 +44,7 @@ async def used(service: Running, workflow_id: str, count: int, first: datetime) 
                     step_id="task",
                     key=uuid.uuid4().hex,
                     title="earlier",
-                    status="completed",
+                    status=status,
                     ending="done",
                     reason="",
                     model="",
@@ -169,3 +171,98 @@ async def test_a_workflow_whose_owner_was_revoked_creates_no_task(service):
 
 def _forget_owner(workflow_id: str) -> sa.Update:
     return workflows.update().where(workflows.c.id == workflow_id).values(enabled_by=None)
+
+
+# The checks of a task in their order: each of them would refuse, and the first one does.
+
+
+class Order:
+    """A task that every check refuses, and what mends them one after the other."""
+
+    def __init__(self, service: Running, workflow_id: str, lacking: list[Unfit]) -> None:
+        self.service = service
+        self.key = f"order:{uuid.uuid4()}"
+        self.workflow_id = workflow_id
+        self.limits = Limits(QuotaLimits(workflow=2, project=500), Allowances(workflow=Allowance(tokens=10)))
+        self.lacking = lacking
+
+    async def create(self, **more: Any) -> Any:
+        asked = TaskRequest(PROJECT, self.workflow_id, "no run", "task", more.pop("key", self.key), "Do it.", **more)
+        creating = TaskService(
+            self.service.services.clock,
+            self.service.services.engine,
+            self.limits,
+            lambda *_: self.lacking[0] if self.lacking else None,
+        )
+        return await self.service.write(lambda connection: creating.create(connection, asked))
+
+    async def use(self, tokens: int, hours: float) -> None:
+        def put(connection: sa.Connection) -> None:
+            moment = self.service.services.clock.now() - timedelta(hours=hours)
+            spendings.put(
+                connection,
+                task_id=uuid.uuid4().hex,
+                key="1",
+                project_id=PROJECT,
+                workflow_id=self.workflow_id,
+                tokens=tokens,
+                cost=None,
+                settled=True,
+                now=moment,
+            )
+
+        await self.service.write(put)
+
+
+async def test_the_checks_of_a_task_are_made_in_their_order(service):
+    document = workflow("order", task_action(), repository="acme/order")
+    flow, other = [await service.create({**document, "name": name}) for name in ("order", "another")]
+    order = Order(service, flow.id, [Unfit("MCP server(s) not shared with the project or disabled: [9]")])
+    await service.write(lambda connection: connection.execute(_forget_owner(flow.id)))
+    await used(service, flow.id, 2, service.services.clock.now() - timedelta(hours=1))
+    await used(service, flow.id, 1, service.services.clock.now() - timedelta(hours=1), status="running")
+    await order.use(10, hours=2)
+
+    # 1. A key of another workflow, before anything else; 2. connectors; 3. the owner.
+    foreign = await Order(service, other.id, []).create(key=f"foreign:{order.key}", parallel=100)
+    refused = await order.create(key=f"foreign:{order.key}")
+    assert foreign.workflow_id == other.id
+    assert (refused.quota, refused.reason) == ("key", "Idempotency key is already used by another workflow.")
+    assert await order.create() == order.lacking[0]
+    order.lacking.clear()
+    assert await order.create() == NotAllowed()
+    await service.write(
+        lambda connection: connection.execute(
+            workflows.update().where(workflows.c.id == flow.id).values(enabled_by="test")
+        )
+    )
+    # 4. The day of the workflow; 5. that of the project; 6. what was spent; 7. how many are under way; 8. created.
+    assert (await order.create()).quota == "workflow"
+    order.limits = Limits(QuotaLimits(workflow=100, project=1), order.limits.spending)
+    assert (await order.create()).quota == "project"
+    order.limits = Limits(QuotaLimits(), order.limits.spending)
+    spent = await order.create()
+    assert spent.quota == "workflow_spending"
+    frees = spent.frees_at - service.services.clock.now()
+    assert timedelta(hours=21, minutes=59) < frees <= timedelta(hours=22)
+    assert spent.reason.startswith("This workflow reached its daily budget of 10 tokens (trailing 24 hours).")
+    assert f"Room frees at {spent.frees_at + timedelta(seconds=1):%Y-%m-%d %H:%M}" in spent.reason
+    order.limits = Limits(QuotaLimits(), Allowances(workflow=Allowance(tokens=11)))
+    assert (await order.create(parallel=1)).quota == "parallel"
+    made = await order.create(parallel=2)
+    assert made.status == "queued"
+    # Whoever asked before is answered whatever would refuse by now.
+    order.lacking.append(Unfit("gone"))
+    await service.write(lambda connection: connection.execute(_forget_owner(flow.id)))
+    assert (await order.create(parallel=1)).id == made.id
+
+
+async def test_a_project_may_have_quotas_of_its_own(service):
+    flow = await service.create(workflow("own", task_action(), repository="acme/own"))
+    await used(service, flow.id, 3, service.services.clock.now() - timedelta(hours=1))
+    await service.write(lambda connection: projects.set_quotas(connection, PROJECT, {"workflow_tasks": 3}))
+    try:
+        refused = await Order(service, flow.id, []).create()
+    finally:
+        await service.write(lambda connection: projects.set_quotas(connection, PROJECT, {}))
+    assert "daily limit of 3 tasks" in refused.reason

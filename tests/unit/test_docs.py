@@ -13,8 +13,10 @@ import liquid
 import pytest
 from pydantic_core import to_jsonable_python
 
+from config.runner_settings import PREFIX as RUNNER_PREFIX
+from config.runner_table import RUNNER_KEYS
 from config.setting_table import PREFIX, SETTINGS
-from config.settings import CLIENT_VARIABLES
+from config.settings import CLIENT_VARIABLES, STEP_PREFIX
 from loops.definition import parse_workflow, read_documents
 from loops.definition.inputs import FUNCTIONS, SOURCES, Inputs, templated
 from loops.definition.inputs.email import Mail
@@ -409,7 +411,10 @@ def test_a_secret_that_the_documentation_writes_into_a_tree_is_one_that_git_igno
 def test_every_setting_that_is_named_exists() -> None:
     known = {*(one.variable for one in SETTINGS), *CLIENT_VARIABLES, *TEST_VARIABLES}
     named = {name for path in PAGES for name in re.findall(rf"\b{PREFIX}[A-Z][A-Z_]*\b", path.read_text("utf-8"))}
-    assert named <= known
+    named -= {name for name in named if name.startswith(STEP_PREFIX)}
+    runners = {name for name in named if name.startswith(RUNNER_PREFIX)}
+    assert named - runners <= known
+    assert [name for name in runners if not name.endswith(tuple(f"_{key.variable}" for key in RUNNER_KEYS))] == []
 
 
 def test_the_table_of_metrics_is_what_the_service_has() -> None:

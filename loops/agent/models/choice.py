@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.budget import Pricing
 from loops.agent.model import Model
 from loops.agent.models.opening import model_access, open_model
+from loops.agent.models.runners import Chosen, chosen, settings_of
 from loops.agent.models.scripted import Script, ScriptedModel
 from loops.agent.prices import list_price, priced
 from loops.agent.transcript import Usage
@@ -33,13 +35,15 @@ def _free(_usage: Usage) -> None:
 @dataclass(frozen=True, slots=True)
 class Models:
     """The models of an installation. `default` is `provider:name`, `price` takes the place of the list price, and
-    `scripts` are what `scripted:<name>` says: a function, so that each task has a script of its own."""
+    `scripts` are what `scripted:<name>` says: a function, so that each task has a script of its own. `runners` are the
+    coding agents that may stand in for a model, by name."""
 
     default: str | None = None
     api_key: SecretText | None = field(default=None, repr=False)
     base_url: str | None = None
     price: Pricing | None = None
     scripts: Mapping[str, Callable[[], Script]] = field(default_factory=dict)
+    runners: Mapping[str, RunnerSettings] = field(default_factory=dict)
 
     def check(self, *, needs_price: bool = False) -> None:
         """Raises ConfigError where no task could run with these settings; no model at all is allowed.
@@ -51,14 +55,29 @@ class Models:
         provider, _, model = self.default.partition(":")
         if provider == SCRIPTED:
             self._script(model)
-        else:
+        elif self.runner_of("") is None:
             model_access(self.default, self.api_key, self.base_url)
-        if needs_price and self.price is None and (provider == SCRIPTED or not priced(provider, model)):
+        if needs_price and not self.knows_price(""):
             hint = "set LOOPS_PRICE (dollars a million tokens, input/output), or LOOPS_TASK_TOKENS in its place"
             raise ConfigError([Fault("LOOPS_TASK_COST", f"no price is known for {self.default}", hint)])
 
+    def runner_of(self, choice: str) -> tuple[Chosen, RunnerSettings] | None:
+        """The runner that a step chose, and how it is set up; None for a model. Raises ConfigError where it is not."""
+        one = chosen(choice, self.default)
+        return None if one is None else (one, settings_of(one, self.runners))
+
+    def knows_price(self, choice: str) -> bool:
+        """Whether what a step chose has a price, so that a limit in money can hold it. Raises ConfigError."""
+        runner = self.runner_of(choice)
+        price = self.price if runner is None else runner[1].price
+        provider, _, model = self.name_of(choice).partition(":")
+        return price is not None or (provider != SCRIPTED and priced(provider, model))
+
     def name_of(self, choice: str) -> str:
         """`provider:name` for what a step chose. Raises ConfigError where that cannot work."""
+        runner = self.runner_of(choice)
+        if runner is not None:
+            return runner[0].name
         if self.default is None:
             raise ConfigError([_NO_MODEL])
         provider, _, _ = self.default.partition(":")

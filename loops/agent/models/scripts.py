@@ -5,6 +5,7 @@ without a key still goes through the whole agent loop.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,13 @@ from typing import Any
 from loops.agent.model import ToolSpec
 from loops.agent.models.scripted import Script, ScriptedCall, ScriptedTurn
 from loops.agent.tools.finalize import FINALIZE
-from loops.agent.transcript import Message, ToolReturn
+from loops.agent.transcript import Message, ToolReturn, User
 
 _PAUSE = 0.6
 _LONGEST_QUOTE = 160
+_TURNS = 20
+"""How often it answers in a thread."""
+_SAID = re.compile(r"<message_from user=[^\n]*>\n(\{[^\n]*\})\n</message_from>")
 
 
 def demo() -> Script:
@@ -29,6 +33,7 @@ def demo() -> Script:
         ),
         _remember,
         _report,
+        *[_answer] * _TURNS,
     ]
 
 
@@ -57,6 +62,19 @@ def _report(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> ScriptedT
     if fields:
         arguments["output"] = fields
     return ScriptedTurn("I report what I have read.", (ScriptedCall(FINALIZE, arguments),), pause=_PAUSE)
+
+
+def _answer(messages: Sequence[Message], _tools: Sequence[ToolSpec]) -> ScriptedTurn:
+    """Repeats what was asked last in the thread."""
+    asked = [found for message in messages if isinstance(message, User) for found in _SAID.findall(message.text)]
+    said = _text(_mapping(json.loads(asked[-1])), "text") if asked else ""
+    lines = [
+        f"You ask: {' '.join(said.split())[:_LONGEST_QUOTE] or 'nothing'}",
+        "",
+        "- the scripted model cannot say more",
+    ]
+    call = ScriptedCall(FINALIZE, {"final_message": "\n".join(lines)})
+    return ScriptedTurn("Somebody asks more.", (call,), pause=_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loops.agent.notes import NoteStore
+from loops.agent.proposals import Proposals
 from loops.agent.tools.event import event_tools
 from loops.agent.tools.finalize import FINALIZE, FieldType, Finalize
 from loops.agent.tools.note import note_tools
+from loops.agent.tools.propose import propose_tools
+from loops.agent.tools.repo import repo_tools
+from loops.agent.tools.shell import shell_tools
+from loops.agent.tools.skill import Checkout, SkillBook, skill_tools
 from loops.agent.tools.tool import Tool
 from loops.event import JsonValue
+from loops.tasks.workspace.workspace import Workspace
 
 Switches = Mapping[str, Mapping[str, bool]]
 """`{namespace: {verb: bool}}`. A tool is off where its switch is false; a missing one is on."""
@@ -16,15 +22,26 @@ Switches = Mapping[str, Mapping[str, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the tools of one task work on; a namespace whose resource is missing offers nothing."""
+    """What the tools of one task work on; a namespace whose resource is missing offers nothing. `connectors` are the
+    tools of MCP servers, `checkout` the files of the task's repository."""
 
     event: Mapping[str, JsonValue] | None = None
     notes: NoteStore | None = None
+    workspace: Workspace | None = None
+    skills: SkillBook | None = None
+    connectors: Sequence[Tool] = ()
+    checkout: Checkout | None = None
+    proposals: Proposals | None = None
 
 
 NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {
+    "connector": lambda given: given.connectors,
     "event": lambda given: event_tools(given.event) if given.event is not None else (),
     "note": lambda given: note_tools(given.notes) if given.notes is not None else (),
+    "repo": lambda given: repo_tools(given.workspace) if given.workspace is not None else (),
+    "shell": lambda given: shell_tools(given.workspace) if given.workspace is not None else (),
+    "skill": lambda given: skill_tools(given.skills) if given.skills is not None else (),
+    "propose": lambda given: propose_tools(given.proposals) if given.proposals is not None else (),
 }
 
 

@@ -63,13 +63,17 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True)
 class TypedTool(Generic[A]):
-    """A tool made of a function: the schema is that of `arguments`, and what does not fit it never reaches `run`."""
+    """A tool made of a function: the schema is that of `arguments`, and what does not fit it never reaches `run`.
+
+    `seconds` is how long a call may take where that is longer than other tools have.
+    """
 
     name: str
     description: str
     arguments: type[A]
     run: Callable[[A, CallContext], Awaitable[JsonValue]]
     effect: Effect = "read"
+    seconds: float = 0.0
 
     @property
     def spec(self) -> ToolSpec:

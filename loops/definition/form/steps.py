@@ -30,6 +30,7 @@ def task_config(task: Task) -> dict[str, JsonValue]:
         "posthog_mcp_scopes": task.scopes,
         "channel": task.space,
         "reply_in_slack_thread": task.reply_in_thread,
+        "allow_external_users": task.external_users,
         "max_parallel_tasks": task.most_at_once,
         "non_failure_status_codes": list(task.non_failures),
     }
@@ -59,6 +60,7 @@ def task_of(
         scopes="full" if given.get("posthog_mcp_scopes") == "full" else "read_only",
         space=_text(given, "channel"),
         reply_in_thread=cast("bool | None", given.get("reply_in_slack_thread")),
+        external_users=cast("bool | None", given.get("allow_external_users")),
         most_at_once=cast("int | None", given.get("max_parallel_tasks")),
         non_failures=_list(given, "non_failure_status_codes") if "non_failure_status_codes" in given else (409,),
         outputs=tuple(_outputs(outputs, declared, join(path, "output_variable"), findings)),

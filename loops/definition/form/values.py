@@ -158,6 +158,7 @@ class Task:
     scopes: Literal["read_only", "full"] = "read_only"
     space: str = ""
     reply_in_thread: bool | None = None
+    external_users: bool | None = None
     most_at_once: int | None = None
     non_failures: tuple[JsonValue, ...] = (409,)
     outputs: tuple[Output, ...] = (Output("task_final_message", "final_message"),)

@@ -12,6 +12,8 @@ from loops.definition.schema.base import NotStrict, Shape, refused, whole
 MOST_SKILLS = 10
 LONGEST_TITLE = 255
 PARALLEL_TASKS = (1, 100)
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+"""How hard a model thinks; what each comes to is the provider's."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _STATUS_CLASSES = ("4xx", "5xx")
 
@@ -20,7 +22,7 @@ class ModelChoice(Shape):
     """Which model works, `provider:name` or a name alone, and how hard it thinks."""
 
     model: Text
-    reasoning_effort: Text | None = None
+    reasoning_effort: Effort | None = None
 
 
 def _choice(given: object) -> object:
@@ -59,5 +61,6 @@ class CreateTaskInputs(Inputs):
     posthog_mcp_scopes: Literal["read_only", "full"] = "read_only"
     channel: Annotated[Text, AfterValidator(_space)] | None = None
     reply_in_slack_thread: bool = True
+    allow_external_users: bool = False
     max_parallel_tasks: Annotated[int, whole(*PARALLEL_TASKS)] = 5
     non_failure_status_codes: Annotated[tuple[Annotated[int | str, BeforeValidator(_status)], ...], NotStrict] = (409,)

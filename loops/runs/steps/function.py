@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from loops.definition.not_yet import not_built
 from loops.errors import StepUnavailable
 from loops.event import JsonValue
 from loops.runs.state import Wait
@@ -28,5 +27,7 @@ class FunctionStep:
         template_id: str = context.action.config.template_id
         template = self._templates.get(template_id)
         if template is None:
-            raise StepUnavailable(not_built(template_id), hint="built are: " + ", ".join(sorted(self._templates)))
+            raise StepUnavailable(
+                f"{template_id} is not built in this release", hint="built are: " + ", ".join(sorted(self._templates))
+            )
         return template

@@ -10,7 +10,8 @@ from loops.runs.step import Mocked, StepContext, StepOutcome, Transacted
 from loops.tasks.prompt import opening_message
 from loops.tasks.quota import Refused
 from loops.tasks.result import TaskResult, skipped
-from loops.tasks.service import NotAllowed, TaskRequest, TaskService, title_of
+from loops.tasks.service import NotAllowed, TaskRequest, TaskService, Unfit, title_of
+from loops.tasks.thread.context import slack_context
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,6 +40,9 @@ _MENDS: Mapping[str, str] = {
     "model",
     "tool_error": "the log of the service has the fault of the tool; run the loop again once that is mended",
     "provider_error": "do what the reason says, or look at LOOPS_MODEL, LOOPS_MODEL_API_KEY and LOOPS_MODEL_BASE_URL",
+    "runner_error": "do what the reason says; its last rounds show what it did, loops doctor whether it is installed",
+    "refused": "look at the outputs of the task on the page of its run: each says why it was not taken, and the patch "
+    "is kept there",
     "interrupted": "look why the worker died (its log, its memory), and run the loop again",
 }
 """What a person can do about each way in which a task may end other than by itself."""
@@ -57,11 +61,13 @@ class CreateTask:
             return NO_INSTRUCTIONS
 
         def create(connection: "Connection") -> Outcome:
-            created = self._tasks.create(connection, request)
+            created = self._tasks.create(connection, request, context.log)
             if isinstance(created, Refused):
                 return _refused(created, inputs.get("non_failure_status_codes"))
             if isinstance(created, NotAllowed):
                 return Failed("task.no_owner", created.reason, "enable the workflow again with a token that is valid")
+            if isinstance(created, Unfit):
+                return Failed("task.unfit", created.reason, created.mend)
             return came(created) or Parked(Wait(WAIT, context.now + _PATIENCE, {"task": created.id}))
 
         return Transacted(create)
@@ -97,6 +103,7 @@ class CreateTask:
             "repository": repository,
             "first_message": opening_message(request.prompt, request.event),
             "fields": dict(request.fields),
+            "answers_in": _thread_of(request),
         }
         return Mocked(Succeeded(result.as_json("mocked"), referred=True), (told,))
 
@@ -128,7 +135,16 @@ def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskR
         skills=_names(inputs.get("skills")),
         space=str(inputs.get("channel") or ""),
         in_thread=inputs.get("reply_in_slack_thread") is not False,
+        allows_external=inputs.get("allow_external_users") is True,
     )
+
+
+def _thread_of(request: TaskRequest) -> JsonValue:
+    """The thread that the result would go to; None where it goes to none."""
+    context = slack_context(request.event) if request.in_thread else None
+    if context is None or (context.is_ext_shared and not request.allows_external):
+        return None
+    return {"channel": context.channel, "thread_ts": context.thread_ts}
 
 
 def _names(given: JsonValue) -> tuple[str, ...]:

@@ -26,10 +26,12 @@ class BuiltIn:
         task, request = work.job.task, work.job.request
         async with self.models.open(task.model) as opened:
             await self.named(work.job, opened.name)
+            # Later steps read the fields of the first turn; nobody reads those of another.
+            fields = request.get("fields") if task.turn == 1 else None
             agent = Agent(
                 task.id,
                 opened.model,
-                toolbox(work.resources, fields=request.get("fields"), more=work.tools),
+                toolbox(work.resources, fields=fields, more=work.tools),
                 work.journal,
                 self.clock,
                 work.guards,
@@ -37,5 +39,6 @@ class BuiltIn:
                 opened.pricing,
                 work.limits.budget(opened.pricing, work.transcript),
                 work.observer,
+                inbox=work.inbox,
             )
             return await agent.run(work.transcript, work.job.abort)

@@ -1,10 +1,11 @@
 """Who works on a task, as a port."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from loops.agent.guards import Limits
+from loops.agent.inbox import Inbox, NobodySpeaks
 from loops.agent.journal import Journal, Observer
 from loops.agent.result import AgentResult
 from loops.agent.tools import Resources
@@ -16,8 +17,9 @@ from loops.tasks.limits import WorkLimits
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One task as it is handed to its runner. `transcript` holds the rounds that were kept, `tools` are more than those
-    that come with the resources."""
+    """One turn of a task as it is handed to its runner. `transcript` holds the rounds that were kept, `tools` are more
+    than those that come with the resources, `inbox` is what people say meanwhile, and before every turn but the first.
+    """
 
     job: Job
     transcript: Transcript
@@ -26,6 +28,7 @@ class Work:
     resources: Resources
     limits: WorkLimits
     tools: Sequence[Tool] = ()
+    inbox: Inbox = field(default_factory=NobodySpeaks)
 
     @property
     def guards(self) -> Limits:

@@ -73,6 +73,10 @@ OnLine = Callable[[bytes], Awaitable[None]]
 class Sandbox(Protocol):
     """One open sandbox. When it is left, or its caller is cancelled, every process in it is gone."""
 
+    @property
+    def room(self) -> Room:
+        """What it is made of; another one may be made of the same."""
+
     async def run(self, command: Command, on_line: OnLine | None = None) -> Ran:
         """Execute a command to its end; `on_line` is told each whole line of stdout as it comes, and what it is told
         is kept in `Ran.stdout` too. Raises SandboxError where nothing could be started."""
@@ -84,6 +88,10 @@ class Sandboxes(Protocol):
     @property
     def tier(self) -> str:
         """`bwrap`, or `none` where the operator wants no sandbox."""
+
+    def own(self, path: Path) -> None:
+        """Give a file, or a folder with all in it, to the user whom commands run as: only what is theirs can be a
+        checkout. It walks the folder, so call it on a thread. Raises OSError."""
 
     def open(self, room: Room) -> AbstractAsyncContextManager[Sandbox]:
         """A sandbox around a checkout. Raises SandboxError, with what mends it, where this machine has none."""

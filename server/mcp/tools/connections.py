@@ -1,9 +1,16 @@
 """Tools that look at what a project is connected to, and at what a task may be given."""
 
 from loops.connections.kinds import KINDS
-from server.mcp.schemas import OFFSETS, PAGE, choice, identity, number_or_text, takes, text
-from server.mcp.tool import ASKS_OUTSIDE, READS, Tool, route
+from server.mcp.schemas import OFFSETS, PAGE, Schema, choice, identity, number_or_text, takes, text
+from server.mcp.tool import ADDS, ASKS_OUTSIDE, OVERWRITES, READS, Tool, route
 
+_SKILL = identity("The skill's exact name, from skill-list.")
+_TEXT = text("The SKILL.md: ---, name: …, description: …, ---, and then the guidance in Markdown.", 64_000)
+_FILES: Schema = {
+    "type": "object",
+    "description": "Further files of the skill's folder, as {path: text}.",
+    "additionalProperties": {"type": "string"},
+}
 _CONNECTION = number_or_text("The connection's id, from integrations-list.")
 
 TOOLS = (
@@ -11,8 +18,8 @@ TOOLS = (
         "integrations-list",
         READS,
         route("GET", "/integrations"),
-        "List the stored connections (GitHub, Slack, SMTP, PostHog). A Slack notify step names one as slack_workspace, "
-        "an email step as from.integrationId. Secrets are never shown, only which are set.",
+        "List the stored connections (GitHub, Slack, SMTP, PostHog, MCP). A Slack notify step names one as "
+        "slack_workspace, an email step as from.integrationId. Secrets are never shown, only which are set.",
         takes(kind=choice("Only those of this kind.", *KINDS), **PAGE),
     ),
     Tool(
@@ -47,15 +54,37 @@ TOOLS = (
         "mcp-connections-list",
         READS,
         route("GET", "/mcp-connections"),
-        "List the MCP connections that a task may be given as connectors. This release has none, and says so.",
-        takes(**PAGE),
+        "List the MCP connections that a task may be given: it names them by their ids in its input connectors. Only "
+        "connections that are shared with the project and enabled are here.",
+        takes(search=text("Part of the name.", 300), **PAGE),
     ),
     Tool(
         "skill-list",
         READS,
         route("GET", "/skills"),
-        "List the skills that a task may be given. This release has none, and says so.",
-        takes(**PAGE),
+        "List the skills that a task may be given: it names up to ten by their exact names in its input skills.",
+        takes(search=text("Words of a name or description.", 300), **PAGE),
+    ),
+    Tool(
+        "skill-get",
+        READS,
+        route("GET", "/skills/{name}"),
+        "Read one skill whole: its SKILL.md and the further files of its folder.",
+        takes("name", name=_SKILL),
+    ),
+    Tool(
+        "skill-create",
+        ADDS,
+        route("POST", "/skills"),
+        "Store a skill, which tasks may then name. Agents choose it by its description.",
+        takes("text", text=_TEXT, files=_FILES),
+    ),
+    Tool(
+        "skill-update",
+        OVERWRITES,
+        route("PUT", "/skills/{name}"),
+        "Replace a skill by another text and other files; those that are left out are gone.",
+        takes("name", "text", name=_SKILL, text=_TEXT, files=_FILES),
     ),
     Tool(
         "cdp-function-templates-list",

@@ -62,6 +62,7 @@ TASKS = st.builds(
     scopes=st.sampled_from(["read_only", "full"]),
     space=st.sampled_from(["", "12|Growth"]),
     reply_in_thread=MAYBE,
+    external_users=MAYBE,
     most_at_once=st.none() | st.integers(1, 100),
     non_failures=st.sampled_from([(409,), (), (409, "5xx")]),
     outputs=st.just(()),

@@ -39,6 +39,7 @@ def test_a_task_has_the_documented_defaults():
         "skills": [],
         "posthog_mcp_scopes": "read_only",
         "reply_in_slack_thread": True,
+        "allow_external_users": False,
         "max_parallel_tasks": 5,
         "non_failure_status_codes": [409],
     }
@@ -55,6 +56,7 @@ def test_a_task_takes_every_input_that_it_has():
         "posthog_mcp_scopes": "full",
         "channel": "9|operations",
         "reply_in_slack_thread": False,
+        "allow_external_users": True,
         "max_parallel_tasks": 100,
         "non_failure_status_codes": [409, "5XX"],
     }

@@ -258,3 +258,12 @@ def test_in_utc_a_rule_gives_what_dateutil_gives_from_its_start(rule, start, day
     given_back = [one.at.replace(tzinfo=None) for one in itertools.islice(found.after(asked.replace(tzinfo=UTC)), 4)]
     assert given_back == [one for one in expected if one.year < asked.year + 45][: len(given_back)]
     assert len(given_back) == 4 or not expected
+
+
+@given(st.lists(st.integers(0, 40 * 24 * 60), min_size=2, max_size=12), st.sampled_from([HOURLY, DAILY, ONCE, WEEKLY]))
+def test_the_next_one_is_the_same_in_whatever_order_it_is_asked_for(minutes, rule):
+    found = table(rule, "2026-01-05T09:00:00", BERLIN)
+    for minute in minutes:
+        moment = at("2025-12-30T00:00") + timedelta(minutes=minute)
+        first = next(found.after(moment), None)
+        assert found.next_after(moment) == (None if first is None else first.at)

@@ -23,6 +23,7 @@ STEP: dict[str, Any] = {
 TASK: dict[str, Any] = {
     "id": "t", "title": "Look", "status": "running", "model": "scripted:demo", "rounds": 1, "input_tokens": 1,
     "output_tokens": 2, "cost": 0.5, "ending": "", "reason": "", "activity": {"round": 2}, "finished_at": None,
+    "thread": None,
     "trace": {"rounds": [], "result": None},
 }  # fmt: skip
 
@@ -41,6 +42,21 @@ def test_a_run_that_waits_for_its_task_says_how_that_stands(capsys: pytest.Captu
     told = capsys.readouterr().out
     assert "; its task is running, round 2" in told
     assert "cost      $0.5000, at the price of LOOPS_PRICE" in told
+
+
+def test_a_task_in_a_thread_tells_how_it_stands_there(capsys: pytest.CaptureFixture[str]) -> None:
+    thread = {
+        "channel": "C1\x1b[2J",
+        "status": "closed",
+        "turn": 2,
+        "listens_until": None,
+        "reason": "nobody said more",
+    }
+    tell_run({**RUN, "waiting_for": None, "tasks": [{**TASK, "thread": thread}]})
+    told = capsys.readouterr().out
+    assert "Slack thread in C1" in told
+    assert "closed, turn 2: nobody said more" in told
+    assert "\x1b" not in told
 
 
 def test_a_failed_step_is_shown_with_what_mends_it(capsys: pytest.CaptureFixture[str]) -> None:

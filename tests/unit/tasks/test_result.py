@@ -13,9 +13,12 @@ STATUSES = {
     "budget": "incomplete",
     "stuck": "incomplete",
     "no_tool": "incomplete",
+    "refused": "incomplete",
     "invalid_output": "failed",
     "tool_error": "failed",
     "provider_error": "failed",
+    "runner_error": "failed",
+    "interrupted": "failed",
     "cancelled": "cancelled",
 }
 

@@ -1,4 +1,4 @@
-"""What a workflow says and this release does not do is taken, given back the same, and warned about."""
+"""What a workflow says and that has no effect is taken, given back the same, and warned about."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from tests.unit.definition.documents import (
     faults_of,
     parsed,
     with_action,
-    with_function,
 )
 
 MASKING = {"hash": "{event.properties.number}", "ttl": 3600}
@@ -35,15 +34,6 @@ def test_a_trigger_that_no_event_fires_is_no_warning(trigger):
 
 def test_the_slack_event_starts_a_workflow_as_the_github_event_does():
     assert told(with_action(WORKING, "slack")) == {}
-
-
-def test_an_input_that_nothing_uses_yet_is_a_warning():
-    given = {"repository": "acme/widgets", "connectors": [3], "skills": ["triage"], "channel": "9|operations"}
-    document = with_function("template-posthog-create-task", prompt="Do it", **given)
-    place = "actions[1].config.inputs"
-
-    assert list(told(document)) == [f"{place}.{name}" for name in given]
-    assert told(with_function("template-posthog-create-task", prompt="Do it")) == {}
 
 
 def test_every_function_that_a_workflow_may_name_is_carried_out():

@@ -1,0 +1,37 @@
+"""The table of what tasks write outside; see tables.py."""
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlmodel import Field, SQLModel
+
+from loops.store.columns import core, instant_field, json_field
+
+
+class TaskOutput(SQLModel, table=True):
+    """Something that a task asks to have written. `key` is that of the call that asked for it.
+
+    `body` is what the agent said, `patch` the change to the repository (compressed), `base` the commit that it is one
+    of, `reason` why it stands as it does, and `url` where it was written. `attempts` counts how often writing began.
+    """
+
+    __tablename__ = "loops_task_outputs"
+    __table_args__ = (sa.UniqueConstraint("task_id", "key"),)
+    task_id: str = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    key: str
+    kind: str
+    repository: str
+    body: dict[str, Any] = json_field(nullable=False)
+    patch: bytes | None = None
+    base: dict[str, Any] | None = json_field()
+    status: str
+    reason: str = ""
+    url: str = ""
+    attempts: int = 0
+    created_at: datetime = instant_field()
+    updated_at: datetime = instant_field()
+
+
+task_outputs = core(TaskOutput)

@@ -1,0 +1,150 @@
+"""What tasks write outside, as SQL over a connection inside the caller's transaction.
+
+A proposal is `proposed` until the service has dealt with it. It goes to `uncertain` as writing begins, and from there
+to `written` or `refused`: who finds one uncertain has to look outside before anything else. `staged` is shown alone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+import zstandard
+
+from loops.errors import RunFenced
+from loops.store.once import insert_once
+from loops.store.output_tables import task_outputs
+from loops.store.task_tables import tasks
+
+OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """An output as it stands; `patch` is unpacked."""
+
+    task_id: str
+    number: int
+    key: str
+    kind: str
+    repository: str
+    body: Mapping[str, Any]
+    patch: bytes | None
+    base: Mapping[str, Any] | None
+    status: str
+    reason: str
+    url: str
+    attempts: int
+    created_at: datetime
+    updated_at: datetime
+
+
+_ROW = [task_outputs.c[name] for name in OutputRow.__dataclass_fields__]
+
+
+def of_task(connection: sa.Connection, task_id: str) -> list[OutputRow]:
+    """What a task asked for, in its order."""
+    return of_tasks(connection, [task_id])
+
+
+def of_tasks(connection: sa.Connection, task_ids: Collection[str]) -> list[OutputRow]:
+    """What these tasks asked for, each in its order."""
+    if not task_ids:
+        return []
+    query = sa.select(*_ROW).where(task_outputs.c.task_id.in_(task_ids))
+    return [_row(row) for row in connection.execute(query.order_by(task_outputs.c.task_id, task_outputs.c.number))]
+
+
+def _row(row: "sa.Row[Any]") -> OutputRow:
+    found = OutputRow(*tuple(row))
+    packed = found.patch
+    return found if packed is None else replace(found, patch=zstandard.ZstdDecompressor().decompress(packed))
+
+
+def add(
+    connection: sa.Connection,
+    task_id: str,
+    owner: str,
+    key: str,
+    kind: str,
+    repository: str,
+    body: Mapping[str, Any],
+    most: int,
+    now: datetime,
+) -> int | None:
+    """Store a proposal unless `key` is known; its number, None where the task has `most` of the kind. Raises
+    RunFenced."""
+    hold(connection, task_id, owner)
+    rows = connection.execute(
+        sa.select(task_outputs.c.number, task_outputs.c.key, task_outputs.c.kind).where(
+            task_outputs.c.task_id == task_id
+        )
+    ).all()
+    known = next((row.number for row in rows if row.key == key), None)
+    if known is not None:
+        return int(known)
+    if sum(row.kind == kind for row in rows) >= most:
+        return None
+    number = 1 + max((row.number for row in rows), default=0)
+    row = {
+        "task_id": task_id, "number": number, "key": key, "kind": kind, "repository": repository, "body": dict(body),
+        "patch": None, "base": None, "status": "proposed", "reason": "", "url": "", "attempts": 0,
+        "created_at": now, "updated_at": now,
+    }  # fmt: skip
+    connection.execute(insert_once(connection, task_outputs), row)
+    return number
+
+
+def hold(connection: sa.Connection, task_id: str, owner: str) -> None:
+    """Let nobody else take the task over until the transaction ends. Raises RunFenced where somebody has."""
+    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, tasks.c.owner == owner)
+    if connection.execute(held.with_for_update()).first() is None:
+        raise RunFenced(f"task {task_id} has been taken over by another worker")
+
+
+def keep_patch(
+    connection: sa.Connection,
+    row: tuple[str, int],
+    owner: str,
+    patch: bytes,
+    base: Mapping[str, Any],
+    now: datetime,
+) -> None:
+    """Store the change that a pull request is to hold. Raises RunFenced."""
+    hold(connection, row[0], owner)
+    packed = zstandard.ZstdCompressor(level=3).compress(patch)
+    connection.execute(_this(row).values(patch=packed, base=dict(base), updated_at=now))
+
+
+def move(
+    connection: sa.Connection,
+    row: tuple[str, int],
+    owner: str,
+    status: OutputStatus,
+    now: datetime,
+    *,
+    reason: str = "",
+    url: str = "",
+    begins: bool = False,
+) -> None:
+    """Say where an output stands; whether writing `begins` now is counted. Raises RunFenced."""
+    hold(connection, row[0], owner)
+    attempts = task_outputs.c.attempts + int(begins)
+    connection.execute(_this(row).values(status=status, reason=reason, url=url, attempts=attempts, updated_at=now))
+
+
+def refuse_open(connection: sa.Connection, task_id: str, reason: str, now: datetime) -> None:
+    """Nothing of a task is written any more that is not, and why."""
+    still = (task_outputs.c.task_id == task_id, task_outputs.c.status == "proposed")
+    connection.execute(task_outputs.update().where(*still).values(status="refused", reason=reason, updated_at=now))
+
+
+def open_tasks(connection: sa.Connection, task_ids: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Which of these tasks are under way, and which are known at all."""
+    rows = connection.execute(sa.select(tasks.c.id, tasks.c.finished_at).where(tasks.c.id.in_(task_ids))).all()
+    return {row.id for row in rows if row.finished_at is None}, {row.id for row in rows}
+
+
+def _this(row: tuple[str, int]) -> sa.Update:
+    return task_outputs.update().where(task_outputs.c.task_id == row[0], task_outputs.c.number == row[1])

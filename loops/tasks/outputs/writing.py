@@ -1,0 +1,213 @@
+"""Writes what a task asked for, once its agent has ended: each output at most once, whatever dies on the way.
+
+1. An output is `uncertain` from before its first request to after its last: a worker that finds one so looks outside,
+   by branch or by marker, before it does anything.
+2. A pull request can be asked for again and again: its commit is the same commit, its branch the same branch, and
+   GitHub opens one for a branch. Adding labels is no different.
+3. A comment or an issue whose request got no answer is looked for, and not sent again by the worker that sent it.
+4. What breaks a rule, or what GitHub refuses, is `refused`, and says why.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from loops.agent.interruption import Aborted
+from loops.connections.github_desk import Desk
+from loops.errors import ExternalError, RepositoryError
+from loops.own_output import Marks, OwnMark, Place
+from loops.ports import Clock, Reader, Writer
+from loops.store import outputs as store
+from loops.store.github import keep_head
+from loops.store.outputs import OutputRow, OutputStatus
+from loops.store.patience import persist
+from loops.tasks.equipment import Job
+from loops.tasks.outputs.attempt import Unsettled, Writing, attempted
+from loops.tasks.outputs.wording import branch_name, commit_message, marker_of, said, title_line, with_footer
+from loops.tasks.workspace.cache import Base, Remote
+from loops.tasks.workspace.change import Rules
+from loops.tasks.workspace.patch import Author, Patches
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+log = logging.getLogger("loops.outputs")
+
+T = TypeVar("T")
+
+CANCELLED = "the task was cancelled"
+STAGED = "staged: it would be written, and was not"
+_BEGUN = "writing began, and nobody knows yet what came of it"
+_CUT_SHORT = "the task was cancelled while it was being written"
+_LONGEST = 900.0
+_REPEATABLE = frozenset({"pull_request", "labels"})
+_MOST_ATTEMPTS = 10
+_LONGEST_REASON = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class WritingRules:
+    """How outputs are written. `staged` writes none of them, `link` is the page of a run, `pauses` are the seconds
+    between tries, and after `settle` what a dead worker had sent has come to what it comes to."""
+
+    rules: Rules = field(default_factory=Rules)
+    staged: bool = False
+    link: Callable[[str], str] = lambda _run_id: ""
+    pauses: tuple[float, ...] = (1.0, 3.0, 9.0)
+    settle: timedelta = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the outputs of a task go, and what its change is one of."""
+
+    desk: Desk
+    remote: Remote
+    base: Base
+
+    @property
+    def login(self) -> str:
+        """The name that all is written under."""
+        return self.desk.at.login
+
+
+class OutputWriter:
+    """Writes the outputs of tasks."""
+
+    def __init__(
+        self, writer: Writer, reader: Reader, clock: Clock, marks: Marks, patches: Patches, how: WritingRules
+    ) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._clock = clock
+        self._marks = marks
+        self._patches = patches
+        self._how = how
+
+    async def rows(self, task_id: str) -> list[OutputRow]:
+        """What a task asked for."""
+        return await self._reader.read(lambda connection: store.of_task(connection, task_id))
+
+    async def write(self, job: Job, to: Destination) -> list[OutputRow]:
+        """Deal with every output that is not dealt with; how all of them stand then. Raises RunFenced."""
+        for row in await self.rows(job.task.id):
+            again = _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
+            if row.status == "proposed" or (row.status == "uncertain" and row.attempts < again):
+                await self._deal(job, to, row)
+        return await self.rows(job.task.id)
+
+    async def refuse(self, job: Job, reason: str) -> list[OutputRow]:
+        """Nothing more of a task is written, and why; how all outputs stand then."""
+        now, task_id = self._clock.now(), job.task.id
+        await self._stored(lambda connection: store.refuse_open(connection, task_id, reason, now))
+        return await self.rows(task_id)
+
+    async def _deal(self, job: Job, to: Destination, row: OutputRow) -> None:
+        if job.abort.asked and row.status == "proposed":
+            await self._move(job, row, "refused", CANCELLED)
+            return
+        try:
+            async with self._prepared(job, to, row) as writing:
+                if self._how.staged:
+                    await self._move(job, row, "staged", STAGED)
+                    return
+                address = await self._settled(row, writing) if row.status == "uncertain" else None
+                if address is None:
+                    await self._move(job, row, "uncertain", _BEGUN, begins=True)
+                    address = await job.abort.within(attempted(writing, self._how.pauses), _LONGEST)
+            await self._move(job, row, "written", url=address)
+        except Aborted:
+            await self._move(job, row, "uncertain", _CUT_SHORT)
+        except Unsettled as unsettled:
+            await self._move(job, row, "uncertain", str(unsettled))
+        except (ExternalError, RepositoryError) as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            await self._move(job, row, "refused", f"{error.message}{hint}")
+
+    async def _settled(self, row: OutputRow, writing: Writing) -> str | None:
+        """Where it stands, if a worker that died had written it."""
+        left = row.updated_at + self._how.settle - self._clock.now()
+        await asyncio.sleep(max(0.0, left.total_seconds()))
+        return await writing.find()
+
+    @asynccontextmanager
+    async def _prepared(self, job: Job, to: Destination, row: OutputRow) -> AsyncIterator[Writing]:
+        """What is to be written, checked. Raises PatchRefused, RepositoryError or ExternalError."""
+        text, desk = said(str(row.body.get("body") or "")), to.desk
+        since = row.created_at - timedelta(minutes=5)
+        marker, title = marker_of(row.task_id, row.number), title_line(str(row.body.get("title") or ""))
+        subject = int(row.body.get("subject") or 0)
+        match row.kind:
+            case "pull_request":
+                async with self._pull_request(job, to, row, title) as writing:
+                    yield writing
+            case "comment":
+                whole = self._signed(job, to, row, text, "Written", subject)
+                yield Writing(lambda: desk.comment(subject, whole), lambda: desk.found_comment(subject, marker, since))
+            case "issue":
+                whole = self._signed(job, to, row, text, "Opened", None)
+                yield Writing(lambda: desk.open_issue(title, whole), lambda: desk.found_issue(marker, since))
+            case _:
+                labels = await _known_labels(desk, [str(one) for one in row.body.get("labels") or ()])
+                yield Writing(lambda: desk.label(subject, labels), _nowhere, repeatable=True)
+
+    @asynccontextmanager
+    async def _pull_request(self, job: Job, to: Destination, row: OutputRow, title: str) -> AsyncIterator[Writing]:
+        if not row.patch:
+            raise RepositoryError("nothing was changed in the checkout", hint="see what the agent did in its rounds")
+        body = str(row.body.get("body") or "")
+        branch, message = branch_name(title, row.task_id), str(row.body.get("message") or "").strip()
+        subject, _, rest = message.partition("\n") if message else (title, "", body)
+        whole = self._signed(job, to, row, said(body), "Opened as a draft, to be reviewed by a person,", None)
+        async with self._patches.applied(to.base, row.patch, self._how.rules) as applied:
+            email = f"{to.login}@users.noreply.github.com"
+            sha = await applied.commit(commit_message(subject, rest), Author(to.login, email, row.created_at))
+
+            async def write() -> str:
+                now = self._clock.now()
+                await self._stored(lambda connection: keep_head(connection, to.remote.id, sha, _mark(job), now))
+                await applied.push(sha, branch, to.remote.access)
+                return await to.desk.open_pull_request(branch, title, whole)
+
+            yield Writing(write, lambda: to.desk.pull_request(branch), repeatable=True)
+
+    def _signed(self, job: Job, to: Destination, row: OutputRow, text: str, what: str, number: int | None) -> str:
+        """The text with where it comes from, and the mark by which its webhook is known as own output."""
+        mark = self._marks.make(_mark(job), Place(to.remote.id, number, to.login))
+        link = self._how.link(job.task.run_id)
+        return with_footer(text, link, marker_of(row.task_id, row.number), mark, what)
+
+    async def _move(
+        self, job: Job, row: OutputRow, status: OutputStatus, reason: str = "", url: str = "", *, begins: bool = False
+    ) -> None:
+        now, this, told = self._clock.now(), (row.task_id, row.number), reason[:_LONGEST_REASON]
+
+        def move(connection: "Connection") -> None:
+            store.move(connection, this, job.owner, status, now, reason=told, url=url, begins=begins)
+
+        await self._stored(move)
+        log.info("output of a task", extra={"task_id": row.task_id, "kind": row.kind, "status": status, "reason": told})
+
+    async def _stored(self, fn: Callable[["Connection"], T]) -> T:
+        return await persist(self._writer, fn)
+
+
+def _mark(job: Job) -> OwnMark:
+    # Own output starts no run, so none is further than one from where it all began.
+    return OwnMark(job.task.run_id, 1)
+
+
+async def _nowhere() -> None:
+    return None
+
+
+async def _known_labels(desk: Desk, labels: list[str]) -> list[str]:
+    """The labels, all of which the repository has: GitHub would make up those that it has not."""
+    known = await desk.label_names()
+    if unknown := [one for one in labels if one.lower() not in known]:
+        raise RepositoryError(f"{', '.join(map(repr, unknown))}: {desk.at.full_name} has no such label")
+    return labels

@@ -1,0 +1,124 @@
+"""The folders that tasks work in: one checkout a task, over the objects of a copy that its sandbox may only read.
+
+    tasks/<task>/base.json    what it was made of; out of the agent's reach
+    tasks/<task>/over         its checkout was given back
+    tasks/<task>/checkout     what stands at HOME inside the sandbox
+
+git runs here only until the checkout is handed over.
+"""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from loops.tasks.workspace.cache import Base
+from loops.tasks.workspace.git import Git
+from loops.tasks.workspace.trees import removed
+
+OBJECTS = "/repository/objects"
+"""Where the objects of the copy stand inside the sandbox."""
+AGENT = ("Agent", "agent@localhost")
+"""Who commits inside the sandbox; nothing of those commits leaves it."""
+_UNKNOWN_SECONDS = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder that a task works in."""
+
+    folder: Path
+    base: Base
+
+
+class Checkouts:
+    """The checkouts in a folder. `objects` is where one finds those of its base, None where they are; `own` gives a
+    folder to whom the commands of a task run as."""
+
+    def __init__(
+        self,
+        folder: Path,
+        git: Git,
+        objects: str | None = OBJECTS,
+        own: Callable[[Path], None] = lambda _folder: None,
+    ) -> None:
+        self._folder = folder
+        self._git = git
+        self._objects = objects
+        self._own = own
+
+    def objects_of(self, base: Base) -> str:
+        """Where a checkout finds the objects of its base."""
+        return self._objects or str(base.objects)
+
+    def found(self, task_id: str) -> Checkout | None:
+        """The checkout that a killed worker left for whoever takes up its task."""
+        place = self._folder / task_id
+        try:
+            told = json.loads((place / "base.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        base = Base(Path(told["cache"]), told["branch"], told["sha"])
+        is_whole = (place / "checkout").is_dir() and base.objects.is_dir()
+        return Checkout(place / "checkout", base) if is_whole else None
+
+    async def make(self, task_id: str, base: Base) -> Checkout:
+        """A fresh checkout of the base. Raises RepositoryError."""
+        place, making = self._folder / task_id, self._folder / task_id / "making"
+        await self.remove(task_id)
+        place.mkdir(mode=0o711)
+        await self._git.run("init", "-q", "--template=", f"--initial-branch={base.branch}", str(making))
+        await self._fill(making, base)
+        making.chmod(0o700)
+        await asyncio.to_thread(self._own, making)
+        told = {"cache": str(base.cache), "branch": base.branch, "sha": base.sha}
+        (place / "base.json").write_text(json.dumps(told), "utf-8")
+        making.rename(place / "checkout")
+        return Checkout(place / "checkout", base)
+
+    async def _fill(self, making: Path, base: Base) -> None:
+        borrowed = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(base.objects)}
+        shallow = base.cache / "shallow"
+        if shallow.exists():
+            shutil.copyfile(shallow, making / ".git" / "shallow")
+        for arguments in (
+            ("update-ref", f"refs/heads/{base.branch}", base.sha),
+            ("reset", "-q", "--hard"),
+            ("config", "user.name", AGENT[0]),
+            ("config", "user.email", AGENT[1]),
+        ):
+            await self._git.run(*arguments, folder=making, environment=borrowed, seconds=300.0)
+        information = making / ".git" / "objects" / "info"
+        information.mkdir(exist_ok=True)
+        (information / "alternates").write_text(f"{self.objects_of(base)}\n", "utf-8")
+
+    async def remove(self, task_id: str) -> None:
+        """Remove what is there of a task's."""
+        await asyncio.to_thread(removed, self._folder / task_id)
+
+    async def give_back(self, task_id: str) -> None:
+        """Remove what a task worked in, and remember that nothing of it is needed any more, until it is swept."""
+        place = self._folder / task_id
+        if await asyncio.to_thread(place.is_dir):
+            (place / "over").touch()
+            await asyncio.to_thread(removed, place / "checkout")
+
+    def is_over(self, task_id: str) -> bool:
+        """Whether the checkout of a task was given back here."""
+        return (self._folder / task_id / "over").exists()
+
+    def left(self) -> list[str]:
+        """The tasks that have a folder here."""
+        return [one.name for one in self._folder.iterdir() if one.is_dir()]
+
+    async def sweep(self, open_tasks: Collection[str], known_tasks: Collection[str]) -> None:
+        """Remove what tasks left that are over. What no task is known to have made goes after a week: it may be that of
+        another service."""
+        oldest = time.time() - _UNKNOWN_SECONDS
+        for task_id in self.left():
+            known = task_id in known_tasks or (self._folder / task_id).stat().st_mtime < oldest
+            if known and task_id not in open_tasks:
+                await self.remove(task_id)

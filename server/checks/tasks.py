@@ -1,0 +1,68 @@
+"""What the tasks of a workflow name: held against what the project has and what is configured, where one is saved."""
+
+from collections.abc import Iterator
+
+from loops.agent.models.choice import Models
+from loops.agent.prices import priced
+from loops.definition import Workflow
+from loops.definition.findings import join
+from loops.definition.schema.actions import FunctionConfig
+from loops.errors import ConfigError, Fault
+from loops.ports import Reader
+from loops.tasks.allowance import Allowances, Limits
+from loops.tasks.named import named_faults, task_steps
+from loops.threads import off_loop
+from server.quotas import limits_of_project
+
+_LISTED = frozenset({"openai", "anthropic"})
+_PRICE_HINT = "set LOOPS_PRICE (dollars a million tokens, input/output), or a limit in tokens beside that in money"
+
+
+class TaskLook:
+    """Faults and warnings for a workflow of a project, each at the input that it is about."""
+
+    def __init__(self, reader: Reader, models: Models, limits: Limits) -> None:
+        self._reader = reader
+        self._models = models
+        self._limits = limits
+
+    async def __call__(self, project_id: str, workflow: Workflow) -> tuple[tuple[Fault, ...], tuple[Fault, ...]]:
+        """Both, in the order of the steps."""
+        steps = list(task_steps(workflow))
+        if not steps:
+            return (), ()
+        faults, warnings = await self._reader.read(lambda connection: named_faults(connection, project_id, workflow))
+        limits = await self._reader.read(lambda connection: limits_of_project(connection, project_id, self._limits))
+        # The list of prices is loaded with the first model that is looked up in it.
+        found = await off_loop(lambda: [self._model(path, config, limits.spending) for path, config in steps])
+        return (*faults, *(one for more, _ in found for one in more)), (
+            *warnings,
+            *(one for _, more in found for one in more),
+        )
+
+    def _model(self, path: str, config: FunctionConfig, spending: Allowances) -> tuple[list[Fault], list[Fault]]:
+        place, chosen = join(path, "model"), _choice(config)
+        try:
+            # Without a model a task says so, and this process may not be the one that works on it.
+            if self._models.default is None and self._models.runner_of(chosen) is None:
+                return [], []
+            name, has_price = self._models.name_of(chosen), self._models.knows_price(chosen)
+        except ConfigError as error:
+            return [Fault(place, one.message, one.hint) for one in error.faults], []
+        provider, _, model = name.partition(":")
+        if spending.limits_cost and not spending.limits_tokens and not has_price:
+            return [Fault(place, f"no price is known for {name}, and there is a limit in money", _PRICE_HINT)], []
+        return [], list(self._unknown(place, chosen, provider, model))
+
+    def _unknown(self, place: str, chosen: str, provider: str, model: str) -> Iterator[Fault]:
+        if chosen and provider in _LISTED and self._models.base_url is None and not priced(provider, model):
+            yield Fault(
+                place, f"{provider} is not known to have a model {model!r}", "see that it is written as they do"
+            )
+
+
+def _choice(config: FunctionConfig) -> str:
+    given = config.inputs.get("model")
+    value = None if given is None else given.value
+    chosen = value.get("model") if isinstance(value, dict) else value
+    return chosen if isinstance(chosen, str) else ""

@@ -1,0 +1,127 @@
+"""Killed with -9 while the outputs of a task are written: one branch, one pull request, one comment."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sqlalchemy as sa
+from aiohttp import web
+
+from loops.store.output_tables import task_outputs
+from loops.store.task_tables import tasks
+from server.app import Wiring
+from tests.acceptance import repository_service
+from tests.acceptance.victims import OPEN, Victim, addresses, free_port
+from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
+from tests.integration.github_loops import connect
+from tests.integration.repository_tasks import FILES, working
+from tests.integration.running import eventually, issue, running
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
+
+
+@dataclass
+class Yard:
+    """A service, and a GitHub of its own."""
+
+    victim: Victim
+    hub: RepositoryGitHub
+
+    def killing(self, when: str) -> None:
+        """Kill the service after a push, or as GitHub gets a write: `before /comments`, `after /pulls`."""
+        moment, _, path = when.partition(" ")
+
+        def kill() -> None:
+            self.hub.fault = self.hub.lost = self.hub.git.pushed = None
+            assert self.victim.process is not None
+            self.victim.process.kill()
+
+        async def answer(request: web.Request) -> web.Response | None:
+            if not request.path.endswith(path):
+                return None
+            kill()
+            return web.Response(status=503)
+
+        if moment == "pushed":
+            self.hub.git.pushed = kill
+        else:
+            setattr(self.hub, "fault" if moment == "before" else "lost", answer)
+
+    async def over(self, key: str) -> dict[str, Any]:
+        """The task of a delivery, once its run is over."""
+        await eventually(lambda: self.victim.of(key), lambda found: found and found[0]["status"] not in OPEN, 60)
+        (run,) = await self.victim.of(key)
+        (task,) = await self.victim.found(sa.select(tasks).where(tasks.c.run_id == run["id"]))
+        return task
+
+
+async def prepared(folder: Path, url: str, hub: RepositoryGitHub) -> int:
+    async with running(folder, url, role="web", wiring=Wiring(dispatching=False)) as started:
+        service = await connect(started, **hub.token_settings())
+        await service.create(working("everything"))
+        return service.hook
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def yards(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Yard]]:
+    made: list[Yard] = []
+    async with AsyncExitStack() as opened:
+        for folder, address in opened.enter_context(addresses(postgres_server, tmp_path_factory.mktemp, lanes=1)):
+            remote = tmp_path_factory.mktemp("remote")
+            hub = await opened.enter_async_context(repository_github(remote))
+            hub.git.create(NAME, FILES)
+            hook = await prepared(folder, address, hub)
+            made.append(Yard(Victim(folder, address, hook, free_port(), serve=repository_service.serve), hub))
+            made[-1].victim.begin()
+        yield made
+        for one in made:
+            await one.victim.end()
+
+
+POINTS = [
+    "patch:after",
+    "before /comments",
+    "after /comments",
+    "after /issues",
+    "head:after",
+    "pushed",
+    "after /pulls",
+    "task_end:inside",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_at_any_point_each_output_is_written_once(yards, point):
+    async def once(yard: Yard) -> None:
+        key, hub = str(uuid.uuid4()), yard.hub
+        for kept in (hub.pulls, hub.comments, hub.issues):
+            kept.clear()
+        if ":" in point:
+            name, _, nth = point.partition("/")
+            await yard.victim.arm(name, int(nth or 1))
+        else:
+            await eventually(lambda: yard.victim.call("/arm?point=none&nth=1"), lambda status: status == 200)
+            yard.killing(point)
+        await yard.victim.accepted(issue(NAME), key)
+        await yard.victim.died()
+        yard.victim.begin()
+
+        task = await yard.over(key)
+        assert (task["status"], task["ending"]) == ("completed", "done"), task["reason"]
+        rows = await yard.victim.found(sa.select(task_outputs).where(task_outputs.c.task_id == task["id"]))
+        assert {row["kind"]: row["status"] for row in rows} == dict.fromkeys(
+            ("comment", "labels", "issue", "pull_request"), "written"
+        )
+        assert [len(kept) for kept in (hub.pulls, hub.comments, hub.issues)] == [1, 1, 1]
+        assert task["result"]["pr_urls"] == [hub.pulls[0]["html_url"]]
+        assert hub.pulls[0]["head"]["ref"] in hub.git.branches(NAME)
+
+    await asyncio.gather(*map(once, yards))
+    branches = [branch for branch in yards[0].hub.git.branches(NAME) if branch != "main"]
+    assert len(branches) == len(set(branches))

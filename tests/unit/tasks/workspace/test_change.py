@@ -1,0 +1,159 @@
+"""What an agent's change may touch."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loops.tasks.workspace.change import ABSENT, LINK, MODULE, Change, Rules, protected_as, read_changes, violations
+
+OLD, NEW = "a" * 40, "b" * 40
+FILE, PROGRAM = "100644", "100755"
+
+
+def changed(path: str, before: str = FILE, after: str = FILE, size: int = 10, target: str | None = None) -> Change:
+    return Change(path, before, after, OLD, NEW, size, target)
+
+
+def broken(change: Change, added: str = "", rules: Rules | None = None) -> list[str]:
+    """The rules that a change breaks."""
+    found = violations([change], {change.path: added}, rules or Rules())
+    assert all(fault.path and fault.message for fault in found)
+    return [fault.code for fault in found]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        changed("README.md"),
+        changed("src/größe.py"),
+        changed("docs/a b.md", before=ABSENT),
+        changed("old.py", after=ABSENT),
+        changed("run.sh", before=ABSENT, after=PROGRAM),
+        changed("link", before=ABSENT, after=LINK, target="docs/a.md"),
+        changed("docs/link", before=ABSENT, after=LINK, target="../README.md"),
+        changed("src/skills/jump.py"),
+        changed("github/workflows.md"),
+    ],
+    ids=lambda change: change.path,
+)
+def test_what_agents_are_for_is_taken(change):
+    assert broken(change, "a plain line") == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".github/workflows/ci.yml",
+        ".GitHub/workflows/ci.yml",
+        "sub/.github/workflows/x.yml",
+        ".gitlab-ci.yml",
+        "Jenkinsfile",
+        ".circleci/config.yml",
+        "tools/action.yaml",
+        "CLAUDE.md",
+        "docs/claude.md",
+        "AGENTS.md",
+        ".claude/settings.json",
+        ".mcp.json",
+        ".cursor/rules/a.mdc",
+        "skills/triage/SKILL.md",
+        ".gitmodules",
+        "a/.gitattributes",
+        ".husky/pre-commit",
+        ".pre-commit-config.yaml",
+        ".npmrc",
+        "CODEOWNERS",
+        ".github/CODEOWNERS",
+        "docs/CODEOWNERS",
+        "\uff23LAUDE.md",
+    ],
+)
+def test_protected_files_are_not_taken_in_any_spelling(path):
+    assert "protected" in broken(changed(path))
+    assert "protected" in broken(changed(path, after=ABSENT))
+
+
+def test_an_operator_protects_further_files():
+    rules = Rules(protected=("package.json", "*.lock", "/deploy/*"))
+    for path in ("package.json", "web/package.json", "poetry.lock", "deploy/prod.yaml"):
+        assert broken(changed(path), rules=rules) == ["protected"]
+    for path in ("package.json.md", "docs/deploy/notes.md"):
+        assert broken(changed(path), rules=rules) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x", "/etc/passwd", "a/../b", "a//b", ".git/config", "a/.GIT/hooks/x", "git~1/config", ".git./x",
+     ".g\u200cit/x", "a\\b", "c:x", "a\nb", "a\u202eb", "a\udcffb"],
+)  # fmt: skip
+def test_paths_that_mean_another_place_are_not_taken(path):
+    assert "path" in broken(changed(path))
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../x", "../x", "a/../../x", ".git/config", "", None, "x\\y", ".github/workflows"]
+)
+def test_links_lead_nowhere_else(target):
+    assert broken(changed("link", before=ABSENT, after=LINK, target=target)) == ["symlink"]
+
+
+def test_kinds_and_modes_of_files_stay():
+    assert broken(changed("a", before=FILE, after=PROGRAM)) == ["mode"]
+    assert broken(changed("a", before=FILE, after=LINK, target="b")) == ["mode"]
+    assert broken(changed("a", before=ABSENT, after=MODULE)) == ["submodule"]
+    assert broken(changed("a", before=MODULE, after=ABSENT)) == ["submodule"]
+    assert broken(changed("a", before=ABSENT, after="100600")) == ["mode"]
+
+
+def test_too_many_or_too_large_files_are_refused_as_a_whole():
+    many = [changed(f"{number}.py") for number in range(101)]
+    assert [fault.code for fault in violations(many, {}, Rules())] == ["files"]
+    assert [fault.code for fault in violations([changed("a", size=(16 << 20) + 1)], {}, Rules())] == ["size"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----",
+        "token = 'ghp_" + "a1B2" * 9 + "'",
+        "xoxb-" + "1234567890-" * 3 + "abc",
+        "AKIA" + "ABCDEFGH23456765",
+        "sk-ant-api03-" + "x" * 40,
+        "sk-proj-" + "y" * 48,
+        "https://hooks.slack.com/services/T0123/B0123/" + "z" * 24,
+    ],
+    ids=range(8),
+)
+def test_secrets_are_not_taken(line):
+    assert broken(changed("a.py"), f"x = 1\n{line}\n") == ["secret"]
+
+
+def test_a_secret_of_the_service_is_not_taken_wherever_it_stands():
+    rules = Rules(known=lambda text: "hunter2hunter2" in text)
+    assert broken(changed("a.py"), "p = 'hunter2hunter2'", rules) == ["secret"]
+    assert broken(changed("hunter2hunter2.py"), "", rules) == ["secret"]
+
+
+def test_what_git_says_of_a_change_is_read_whatever_the_name_holds():
+    raw = (
+        f":100644 000000 {OLD} {'0' * 40} D\0a\tb\0:000000 100644 {'0' * 40} {NEW} A\0".encode() + b"caf\xe9 \xf0\x9f\0"
+    )
+    assert [(one.path, one.before, one.after) for one in read_changes(raw)] == [
+        ("a\tb", FILE, ABSENT),
+        ("caf\udce9 \udcf0\udc9f", ABSENT, FILE),
+    ]
+    assert read_changes(b"") == []
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_no_name_is_too_odd_to_be_judged_and_told(path):
+    for fault in violations([changed(path)], {path: path}, Rules()):
+        assert fault.path.isprintable()
+
+
+@given(st.sampled_from(["claude.md", ".github", ".mcp.json"]), st.data())
+def test_no_spelling_in_other_cases_gets_past(name, chosen):
+    spelled = "".join(chosen.draw(st.sampled_from([letter, letter.upper()])) for letter in name)
+    path = f"{spelled}/x" if name == ".github" else spelled
+    assert protected_as(path) is not None
