@@ -80,7 +80,7 @@ class Forecasts:
         clock: Clock,
         sources: Mapping[str, Source],
         audience: Audience,
-        limits: Limits | QuotaLimits,
+        limits: Limits,
         model: str,
     ) -> None:
         """`limits` are the installation's, in whose place a project may have others; `model` is its, empty where it has
@@ -89,7 +89,7 @@ class Forecasts:
         self._clock = clock
         self._sources = sources
         self._audience = audience
-        self._limits = limits if isinstance(limits, Limits) else Limits(limits)
+        self._limits = limits
         self._model = model
         self._turn = asyncio.Semaphore(1)  # one at a time: each takes a processor for itself
 
