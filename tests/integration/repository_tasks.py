@@ -148,7 +148,7 @@ class Lab:
 
 
 @asynccontextmanager
-async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: str) -> AsyncIterator[Lab]:
+async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: Any) -> AsyncIterator[Lab]:
     """One, with commands that run in no sandbox unless some are given."""
     wiring = scripted(script, Wiring(sandboxes=sandboxes or PlainSandboxes(), writing=WRITING))
     (folder / "remote").mkdir()
