@@ -234,7 +234,7 @@ class Service:
             replays=Replays(
                 self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
             ),
-            forecasts=Forecasts(reader, clock, sources, audience, limits_of(settings).tasks, settings.model or ""),
+            forecasts=Forecasts(reader, clock, sources, audience, limits_of(settings), settings.model or ""),
             tester=WorkflowTester(
                 StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
             ),

@@ -177,13 +177,14 @@ class Demo:
         self._say(f"{len(self._showing.runs)} runs for ${spent:.4f}, {OF_THE_SETTING}.")
 
 
-def demo_settings(folder: Path) -> Settings:
+def demo_settings(folder: Path, work_dir: Path) -> Settings:
     """Settings of a service that leaves nothing behind; any free port of this machine. What the script costs is worked
     out at the price of a real model, so that a cost shows."""
     found = read_settings(
         None,
         {
             "LOOPS_DATA_DIR": str(folder),
+            "LOOPS_WORK_DIR": str(work_dir),
             "LOOPS_PORT": "0",
             # What the demonstration forges is refused, which it tells itself.
             "LOOPS_LOG_LEVEL": "error",
@@ -200,8 +201,11 @@ def demo_settings(folder: Path) -> Settings:
 async def run_demo(*, leave: bool, out: TextIO | None = None) -> int:
     """Play the demonstration; stay up until interrupted unless `leave`. 0 if every run completed."""
     out = out or sys.stdout
-    with tempfile.TemporaryDirectory(prefix="loops-demo-") as folder:
-        settings = demo_settings(Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="loops-demo-") as folder,
+        tempfile.TemporaryDirectory(prefix="loops-demo-work-") as work_dir,
+    ):
+        settings = demo_settings(Path(folder), Path(work_dir))
         setup_logging(settings.log_level, "text", settings.secret_values)
         async with standing_in() as stand_in:
             summary = await _played(settings, stand_in, out, leave=leave)

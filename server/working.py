@@ -8,7 +8,6 @@ from loops.agent.models.choice import Models
 from loops.agent.models.scripts import SCRIPTS
 from loops.agent.prices import Price
 from loops.ports import Engine, Writer
-from loops.tasks.connectors import Connectors
 from loops.tasks.equipment import Equipment
 from loops.tasks.limits import WorkLimits
 from loops.tasks.runners.choice import Commands
@@ -72,6 +71,8 @@ class AtWork:
 
     def _equipment(self) -> tuple[Equipment, ...]:
         """What tasks may be given, in the order in which it is opened."""
+        from loops.tasks.connectors import Connectors  # with what reads schemas: only who works on tasks needs it
+
         services = self.services
         connectors = Connectors(self.database, services.clock, services.book, services.settings.mcp_commands)
         repositories = self.repositories.equipment if self.repositories is not None else ()

@@ -42,6 +42,7 @@ PURE = (
     "loops/tasks/workspace/change.py",
     "loops/tasks/quota.py",
     "loops/tasks/result.py",
+    "loops/tasks/workspace/calls.py",
     "loops/tasks/workspace/enclosure.py",
     "loops/tasks/workspace/files.py",
     "loops/tasks/workspace/output.py",

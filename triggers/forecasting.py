@@ -17,9 +17,10 @@ from loops.projects import project_filters
 from loops.schedules.file import read_entries, split
 from loops.schedules.timetable import Timing, timetable
 from loops.scheduling import timing_of
-from loops.store import connections, forecasts
+from loops.store import connections, forecasts, projects
 from loops.store import schedules as schedules_store
 from loops.store import workflows as workflows_store
+from loops.tasks.allowance import Limits, overridden
 from loops.tasks.quota import WINDOW, QuotaLimits
 from loops.threads import off_loop
 from triggers.audience import Audience
@@ -77,7 +78,7 @@ class Forecasts:
         clock: Clock,
         sources: Mapping[str, Source],
         audience: Audience,
-        limits: QuotaLimits,
+        limits: Limits,
         model: str,
     ) -> None:
         """`model` is the installation's, empty where it has none."""
@@ -143,13 +144,14 @@ class Forecasts:
         self, connection: sa.Connection, draft: Draft, steps: Sequence[TaskStep], since: datetime
     ) -> tuple[Basis, Assumed]:
         basis = basis_of(connection, draft.project_id, draft.workflow_id, steps, self._model)
-        parallel = min((one.parallel for one in steps), default=self._limits.parallel)
+        limits = overridden(self._limits, projects.quotas(connection, draft.project_id)).tasks
+        parallel = min((one.parallel for one in steps), default=limits.parallel)
         whose = (draft.project_id, draft.workflow_id)
         most = self._audience.subject_runs
         return basis, Assumed(
             tasks=len(steps),
             lasts=basis.lasts,
-            limits=replace(self._limits, parallel=parallel),
+            limits=replace(limits, parallel=parallel),
             other_tasks=forecasts.tasks_of_others(connection, *whose, since - WINDOW, _MOST_OTHERS),
             subject_runs=most,
             other_runs=forecasts.runs_of_others(connection, *whose, since - timedelta(hours=1), _MOST_OTHERS)

@@ -14,7 +14,6 @@ from loops.store import workflows
 from loops.store.connections import ConnectionRow
 from server.checks.check import Check
 from server.checks.github import github_checks
-from server.checks.mcp import mcp_checks
 from server.checks.slack import slack_checks
 from server.checks.smtp import smtp_check
 
@@ -61,6 +60,8 @@ async def connection_checks(
     """What the outside says of a connection; empty where there is nobody to ask. Changes nothing there. `commands` are
     the operator's; see LOOPS_MCP_COMMANDS."""
     if looked.row.kind == "mcp":
+        from server.checks.mcp import mcp_checks  # with the protocol, which a service starts without
+
         return await mcp_checks(looked.opened, commands)
     if looked.row.kind == "slack":
         return await slack_checks(looked.opened, looked.slack)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,34 @@ async def test_it_has_no_privileges_and_can_get_none(bwrap: Bwrap, checkout: Pat
         assert (await inside.sh("unshare -Ur true")).code != 0
         assert (await inside.sh("unshare -m true")).code != 0
         assert (await inside.sh("chroot / true")).code != 0
+
+
+_CALLS = """\
+import ctypes, errno, socket
+for family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, 40, 17, 38, 31):
+    try:
+        socket.socket(family, socket.SOCK_RAW if family in (16, 17) else socket.SOCK_STREAM).close()
+        print(family, "ok")
+    except OSError as error:
+        print(family, errno.errorcode[error.errno])
+libc = ctypes.CDLL(None, use_errno=True)
+for number in (250, 321, 425, 298, 0x40000000 + 39, 39):
+    print(number, "ok" if libc.syscall(number, 0, 0, 0, 0, 0) >= 0 else errno.errorcode[ctypes.get_errno()])
+"""
+
+
+async def test_the_kernel_is_not_asked_for_what_namespaces_do_not_hold(bwrap: Bwrap, checkout: Path) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers of this test are those of x86_64")
+    async with box(bwrap, checkout) as inside:
+        said = await inside.says("exec python3 -", stdin=_CALLS.encode())
+    if "not found" in said:
+        pytest.skip("this machine has no Python in /usr")
+    refused = ["40 EAFNOSUPPORT", "17 EAFNOSUPPORT", "38 EAFNOSUPPORT", "31 EAFNOSUPPORT"]
+    assert said.splitlines() == [
+        *("1 ok", "2 ok", "10 ok", "16 ok", *refused),
+        *("250 EPERM", "321 EPERM", "425 EPERM", "298 EPERM", f"{0x40000000 + 39} EPERM", "39 ok"),
+    ]
 
 
 async def test_commands_run_as_another_user_where_the_service_is_root(bwrap: Bwrap, checkout: Path) -> None:

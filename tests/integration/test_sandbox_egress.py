@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from loops.addresses import AllowedHosts
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.egress import Egress
+from loops.tasks.workspace.inside import MOST_CONNECTIONS
 from loops.tasks.workspace.plain import Plain
 from loops.tasks.workspace.sandbox import Command, Room
 from tests.integration.boxes import box
@@ -84,23 +85,24 @@ async def test_a_host_on_the_list_is_reached_and_no_other(
     open_to, checkout: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "loops.tasks.egress")
-    async with server("let through") as (port, heard), server("hidden") as (other, unheard):
-        room = {"hosts": [f"localhost:{port}"]}
-        async with box(open_to("localhost"), checkout, **room) as inside:
-            assert (await inside.says("echo $https_proxy $HTTP_PROXY")).split() == ["http://127.0.0.1:3128"] * 2
-            asked = f"GET http://localhost:{port}/path?q=1 HTTP/1.1\r\nHost: other.test\r\nX-Mine: 1\r\n\r\n"
-            assert (await inside.says(_get(3128, asked))).endswith("\r\n\r\nlet through")
-            refused = await inside.says(_get(3128, f"GET http://localhost:{other}/ HTTP/1.1\r\n\r\n"))
-            assert refused.startswith("HTTP/1.1 403")
-            evil = await inside.says(_get(3128, "CONNECT evil.test:443 HTTP/1.1\r\n\r\n"))
-            assert evil.startswith("HTTP/1.1 403")
-            assert await inside.says(_get(port, "directly")) == "no connection\n"
+    async with AsyncExitStack() as stack:
+        port, heard = await stack.enter_async_context(server("let through"))
+        other, unheard = await stack.enter_async_context(server("hidden"))
+        inside = await stack.enter_async_context(box(open_to("localhost"), checkout, hosts=[f"localhost:{port}"]))
+        assert (await inside.says("echo $https_proxy $HTTP_PROXY")).split() == ["http://127.0.0.1:3128"] * 2
+        asked = f"GET http://localhost:{port}/path?q=1 HTTP/1.1\r\nHost: other.test\r\nX-Mine: 1\r\n\r\n"
+        assert (await inside.says(_get(3128, asked))).endswith("\r\n\r\nlet through")
+        refused = await inside.says(_get(3128, f"GET http://localhost:{other}/ HTTP/1.1\r\n\r\n"))
+        assert refused.startswith("HTTP/1.1 403")
+        evil = await inside.says(_get(3128, "CONNECT evil.test:443 HTTP/1.1\r\n\r\n"))
+        assert evil.startswith("HTTP/1.1 403")
+        assert await inside.says(_get(port, "directly")) == "no connection\n"
     lines = heard[0].decode().split("\r\n")
     assert lines[0] == "GET /path?q=1 HTTP/1.1"
     assert f"Host: localhost:{port}" in lines, "the name that was judged, whatever the client says"
     assert {"X-Mine: 1", "Connection: close"} <= set(lines)
     assert not unheard
-    told = [(one.getMessage(), one.host) for one in caplog.records]  # type: ignore[attr-defined]
+    told = [(one.getMessage(), one.__dict__["host"]) for one in caplog.records if one.name == "loops.tasks.egress"]
     assert told == [
         ("egress allowed", f"localhost:{port}"),
         ("egress refused: not on the list", f"localhost:{other}"),
@@ -139,3 +141,23 @@ async def test_a_host_on_the_list_that_is_private_is_refused_all_the_same(open_t
 async def test_what_is_no_request_to_a_proxy_is_refused(open_to, checkout: Path, request_line: str) -> None:
     async with box(open_to(), checkout, hosts=["localhost:80"]) as inside:
         assert (await inside.says(_get(3128, f"{request_line}\r\n\r\n"))).startswith("HTTP/1.1 400")
+
+
+async def test_a_command_cannot_take_all_descriptors_of_the_service(
+    bwrap: Bwrap, checkout: Path, tmp_path: Path
+) -> None:
+    at_once, most = 0, 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await reader.read()
+        at_once -= 1
+        writer.close()
+
+    path = tmp_path / "socket"
+    script = 'use IO::Socket::INET; push @s, IO::Socket::INET->new(PeerAddr => "127.0.0.1:80") for 1..200; sleep 1'
+    async with await asyncio.start_unix_server(answer, path), box(bwrap, checkout, ports={80: path}) as inside:
+        await inside.sh(f"exec perl -e '{script}'")
+    assert 0 < most <= MOST_CONNECTIONS

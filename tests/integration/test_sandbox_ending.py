@@ -1,6 +1,7 @@
 """Nothing outlives a command: by its end, by a clock, by a cancel, or by the end of its sandbox or service."""
 
 import asyncio
+import os
 import secrets
 import sys
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from loops.errors import SandboxError
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.sandbox import Command, Room
 from tests.integration.boxes import box, living, until
@@ -137,3 +139,24 @@ async def test_a_command_need_not_read_what_it_is_given(bwrap: Bwrap, checkout: 
     async with bwrap.open(Room(checkout)) as sandbox:
         ran = await sandbox.run(Command(["true"], stdin=b"x" * 300_000))
     assert ran.code == 0
+
+
+async def test_a_sandbox_holds_no_descriptor_and_no_process_once_it_is_left(
+    bwrap: Bwrap, checkout: Path, tmp_path: Path
+) -> None:
+    async def use() -> int:
+        async with box(bwrap, checkout, ports={80: tmp_path / "none"}, hosts=["example.org:443"]) as inside:
+            await inside.sh("true")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(inside.sh("sleep 60"), 0.3)
+        with pytest.raises(SandboxError):
+            async with box(bwrap, checkout / "gone") as inside:
+                await inside.sh("true")
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    first = await use()
+    assert [await use(), await use()] == [first, first]
+    assert len(asyncio.all_tasks()) == 1
+    if bwrap.cgroups is not None:
+        left = [folder for parent in bwrap.cgroups.parents.values() for folder in parent.glob(f"loops-{os.getpid()}-*")]
+        assert left == []

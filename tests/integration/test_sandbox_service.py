@@ -31,15 +31,14 @@ LOOPBACK = "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted"
 
 
 @pytest.fixture
-def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def failing(work_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Puts a bwrap on the path that fails as the real one does on another machine."""
 
     def put(words: str) -> None:
-        program = Path("/tmp") / f"loops-bin-{os.getpid()}-{id(tmp_path)}" / "bwrap"
-        program.parent.mkdir(mode=0o755, exist_ok=True)
-        program.write_text(
-            f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.11.0 && exit\necho "{words}" >&2\nexit 1\n'
-        )
+        program = work_dir / "bin/bwrap"
+        program.parent.mkdir(exist_ok=True)
+        version = '[ "$1" = --version ] && echo bubblewrap 0.11.0 && exit'
+        program.write_text(f'#!/bin/sh\n{version}\necho "{words}" >&2\nexit 1\n')
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
 
@@ -71,7 +70,8 @@ async def test_a_service_without_a_sandbox_starts_and_says_so(
     async with running(settings) as service, aiohttp.ClientSession(service.url) as session:
         async with session.get("/ready") as ready:
             assert ready.status == 200
-            assert "what needs one is refused" in (await ready.json())["sandbox"]
+            told = (await ready.json())["sandbox"]
+        assert told == "none works here, so what needs one is refused; loops doctor says why"
         api = await fresh_project(service, session)
         page = await _page(session, api.token)
         assert "Tasks that work on a repository or run commands are refused" in page
@@ -148,6 +148,16 @@ async def test_a_work_folder_that_the_user_of_the_sandbox_cannot_reach_is_told(t
     assert found.fault is not None
     assert "is closed to others" in found.fault.message
     assert "LOOPS_WORK_DIR" in found.fault.hint
+
+
+async def test_a_work_folder_that_others_use_too_stays_as_it_is(bwrap: Bwrap, work_dir: Path) -> None:
+    shared, closed = work_dir / "shared", work_dir / "closed"
+    for folder, mode in ((shared, 0o1777), (closed, 0o700)):
+        folder.mkdir()
+        folder.chmod(mode)
+        assert (await find_sandboxes("bwrap", Wanted(folder))).fault is None
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+    assert closed.stat().st_mode & 0o7777 == (0o711 if os.geteuid() == 0 else 0o700)
 
 
 async def test_a_bundled_program_that_nobody_else_can_reach_is_copied_where_they_can(

@@ -15,7 +15,10 @@ import sqlalchemy as sa
 from loops.agent.models.scripted import ScriptedTurn
 from loops.agent.transcript import Usage
 from loops.errors import Conflict
+from loops.store import threads as store
+from loops.store.tables import workflows
 from loops.store.thread_tables import threads
+from loops.store.threads import NewThread, Place
 from loops.tasks.thread import progress
 from server.app import Wiring
 from tests.doubles.slack import limited, loses_the_answer, says
@@ -32,13 +35,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 GATE = Gate()
 
 
-def counted(message: str) -> ScriptedTurn:
-    return calls("finalize", {"final_message": message}, usage=Usage(1_000, 100))
+def counted(message: str, **more: Any) -> ScriptedTurn:
+    return calls("finalize", {"final_message": message}, usage=Usage(1_000, 100), **more)
 
 
 SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "plain": [counted("It is **urgent**."), counted("Since noon."), ends("Third.")],
     "slow": [waits("slow"), ends("Done."), ends("More.")],
+    "late": [counted("Done.", pause=0.7), ends("And that.")],
     "quiet": [ends("Done."), calls("finalize", {"outcome": "noop", "reason": "they speak with each other"})],
     "stops": [ends("Done."), waits("stops"), ends("Never posted.")],
     "idle": [ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three.")],
@@ -140,6 +144,36 @@ async def test_what_is_said_while_it_works_is_told_before_the_next_round_as_data
     assert (len(second["heard"]), await thread.said()) == (1, [("U0ADA", 2)])
     assert second["said"].count("</message_from>") == 1
     assert "\\u003c/message_from\\u003e" in second["said"]
+
+
+async def test_what_comes_too_late_for_the_last_round_is_the_next_turn(thread: Thread) -> None:
+    await thread.listen("late")
+    await thread.begin()
+    await eventually(partial(task_of, thread.live, thread.run_id), lambda task: task.status == "running")
+    await asyncio.sleep(0.2)  # the model has been asked
+    await thread.say("And that?")
+    await thread.answered("Done.", "And that.")
+    assert await thread.said() == [("U0ADA", 2)]
+    assert (await thread.is_("listening", 2)).turns[1]["ending"] == "done"
+
+
+async def test_of_many_who_want_a_thread_at_once_one_has_it(thread: Thread) -> None:
+    place, now = Place(PROJECT, "T0ACME", thread.channel, "1.2"), thread.live.services.clock.now()
+
+    async def bind(number: int) -> bool:
+        new = NewThread(f"{thread.channel}-{number}", "w", "r", 1, place, "1.2", "U", allows_external=False)
+        return await thread.live.write(lambda connection: store.insert(connection, new, now))
+
+    assert sorted(await asyncio.gather(*map(bind, range(12)))) == [False] * 11 + [True]
+
+
+async def test_whoever_may_run_no_task_any_more_has_no_further_turns(thread: Thread) -> None:
+    await thread.listen("plain")
+    await thread.begin()
+    await thread.is_("listening")
+    nobody = workflows.update().where(workflows.c.id == thread.loop).values(enabled_by=None)
+    await thread.live.write(lambda connection: connection.execute(nobody))
+    assert await thread.stages(await thread.say("Since when?")) == ["filters"]
 
 
 async def test_a_reply_that_is_told_twice_is_one(thread: Thread) -> None:

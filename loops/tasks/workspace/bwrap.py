@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import platform
 import select
 import signal
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from loops.errors import SandboxError
 from loops.tasks.workspace.account import Account
+from loops.tasks.workspace.calls import call_filter
 from loops.tasks.workspace.cgroups import Cgroups, Group
 from loops.tasks.workspace.enclosure import Machine, arguments
 from loops.tasks.workspace.faults import explained
@@ -34,7 +36,7 @@ Egress = Callable[[Sequence[str]], Answer]
 """Makes what answers the egress proxy of a sandbox that may reach these `host:port`."""
 
 EGRESS_PORT = 3128
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 GONE_SECONDS = 5.0
 
 
@@ -47,6 +49,7 @@ class Bwrap:
     machine: Machine
     egress: Egress
     cgroups: Cgroups | None = None
+    calls: bytes = call_filter(platform.machine()) or b""
     tier: str = "bwrap"
 
     def own(self, path: Path) -> None:
@@ -103,15 +106,16 @@ class _BwrapSandbox:
         wait, begin = os.pipe()
         stack.callback(os.close, wait)
         stack.callback(os.close, begin)
-        options = os.memfd_create("bwrap")
+        options, calls = os.memfd_create("bwrap"), os.memfd_create("calls")
         killed = 0 if self.group is None else self.group.killed_for_memory
         try:
-            _fill(options, self._options(command, tell, wait))
+            _fill(calls, self.made_by.calls)
+            _fill(options, _joined(self._options(command, tell, wait, calls)))
             process = await asyncio.create_subprocess_exec(
                 *launcher(self.made_by.account, self.room.limits, command, self.group),
                 *(str(self.made_by.program), "--args", str(options), "--"),
                 *script(command, HOME, self._processes),
-                pass_fds=(tell, wait, options),
+                pass_fds=(tell, wait, options, calls),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -125,13 +129,13 @@ class _BwrapSandbox:
                 raise SandboxError(f"{sys.executable} cannot be started: {error}") from error
             raise
         finally:
-            os.close(tell)
-            os.close(options)
+            for one in (tell, options, calls):
+                os.close(one)
         try:
-            pid = await self._first_inside(told, process)
-            tree = _Namespace(process.pid, pid, self.group, killed)
+            first = await self._first_inside(told, process)
+            tree = _Namespace(process.pid, first.descriptor, self.group, killed)
             stack.callback(tree.forget)
-            await stack.enter_async_context(answering(pid, self.made_by.account, self._ports()))
+            await stack.enter_async_context(answering(first.pid, self.made_by.account, self._ports()))
         except BaseException:
             kill_group(process.pid)
             await insist(process.communicate())
@@ -139,13 +143,14 @@ class _BwrapSandbox:
         os.write(begin, b".")
         return _Started(Supervised(process, tree, command, self.room.limits.output, on_line), wait)
 
-    def _options(self, command: Command, tell: int, wait: int) -> list[str]:
+    def _options(self, command: Command, tell: int, wait: int, calls: int) -> list[str]:
         environment: Mapping[str, str] = command.environment
         if self.room.hosts:
             environment = {**_proxy_variables(), **environment}
         return [
             *arguments(self.room, self.made_by.machine, environment),
             *("--info-fd", str(tell), "--block-fd", str(wait)),
+            *(("--seccomp", str(calls)) if self.made_by.calls else ()),
         ]
 
     def _ports(self) -> dict[int, Answer]:
@@ -154,7 +159,7 @@ class _BwrapSandbox:
             ports[EGRESS_PORT] = self.made_by.egress(self.room.hosts)
         return ports
 
-    async def _first_inside(self, told: int, process: asyncio.subprocess.Process) -> int:
+    async def _first_inside(self, told: int, process: asyncio.subprocess.Process) -> "_First":
         """The first process of the namespace, once bubblewrap tells of it. Raises SandboxError where it cannot."""
         reader = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -162,8 +167,8 @@ class _BwrapSandbox:
         )
         try:
             said = await asyncio.wait_for(reader.read(), START_SECONDS)
-            return int(json.loads(said)["child-pid"])
-        except (TimeoutError, ValueError, KeyError):
+            return _opened(int(json.loads(said)["child-pid"]), process.pid)
+        except (TimeoutError, ValueError, KeyError, ProcessLookupError):
             kill_group(process.pid)
             _, words = await process.communicate()
             raise explained(words.decode(errors="replace"), self.room.checkout) from None
@@ -184,12 +189,34 @@ class _Started:
         return bool(select.select([self.wait], [], [], 0)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first process of a namespace, and a descriptor that means it and no later one of its number."""
+
+    pid: int
+    descriptor: int
+
+
+def _opened(pid: int, parent: int) -> _First:
+    """The process of this number. Raises ProcessLookupError where that is no child of its parent any more."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        status = Path("/proc", str(pid), "stat").read_text("utf-8", "replace")
+        is_child = int(status.rpartition(")")[2].split()[1]) == parent
+    except (OSError, IndexError, ValueError):
+        is_child = False
+    if not is_child:
+        os.close(descriptor)
+        raise ProcessLookupError
+    return _First(pid, descriptor)
+
+
 class _Namespace:
     """A PID namespace with everything in it: it is over when its first process is."""
 
     def __init__(self, outer: int, first: int, group: Group | None, killed: int) -> None:
         self._outer = outer
-        self._first = os.pidfd_open(first)  # it waits for us to begin, so it is this one and no later of its number
+        self._first = first
         self._group = group
         self._killed = killed
 
@@ -222,9 +249,13 @@ class _Namespace:
         self._first = -1
 
 
-def _fill(descriptor: int, options: Sequence[str]) -> None:
-    """Write options where bubblewrap reads them: on its command line everybody on this machine would see them."""
-    os.write(descriptor, b"".join(os.fsencode(one) + b"\0" for one in options))
+def _joined(options: Sequence[str]) -> bytes:
+    """Options as bubblewrap reads them from a file: on its command line everybody on this machine would see them."""
+    return b"".join(os.fsencode(one) + b"\0" for one in options)
+
+
+def _fill(descriptor: int, content: bytes) -> None:
+    os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -12,9 +13,13 @@ from pathlib import Path
 from loops.errors import SandboxError
 from loops.tasks.workspace.account import Account
 
+log = logging.getLogger("loops.tasks.sandbox")
+
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 _SCRIPT = Path(__file__).with_name("enter.py")
 _PIECE = 64 << 10
+MOST_CONNECTIONS = 64
+"""Of one command at once: each takes descriptors of the service."""
 
 
 @asynccontextmanager
@@ -49,6 +54,10 @@ def _noted(answer: Answer, connected: "set[asyncio.Task[None]]") -> Answer:
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine that runs has one
+        if len(connected) >= MOST_CONNECTIONS:
+            log.warning("a sandbox has too many connections, and one more is closed")
+            writer.close()
+            return
         connected.add(task)
         try:
             with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,10 +84,12 @@ async def _made(wanted: Wanted, user: Account) -> Bwrap:
 def _folder(work_dir: Path, user: Account) -> Path:
     """Our folder in the work folder, which the user of the sandbox can reach."""
     folder = work_dir / _OURS
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if not user.is_own:
-        work_dir.chmod(0o711)  # to be walked through, not to be looked into
-        folder.chmod(0o755)
+    work_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    if user.reaches(work_dir) == work_dir:
+        # To be walked through, not to be looked into. A folder that is open already is not ours to change.
+        work_dir.chmod(stat.S_IMODE(work_dir.stat().st_mode) | 0o011)
     closed = user.reaches(folder)
     if closed is not None:
         raise SandboxError(

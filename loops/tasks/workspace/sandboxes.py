@@ -36,9 +36,9 @@ class Found:
 
     @property
     def words(self) -> str:
-        """What an operator should read, a sentence."""
+        """How it stands, for anybody: why there is none, the log and `loops doctor` say."""
         if self.fault is not None:
-            return f"no sandbox, so what needs one is refused: {self.fault.message}"
+            return "none works here, so what needs one is refused; loops doctor says why"
         return WARNING if self.sandboxes.tier == "none" else "commands of tasks run in bubblewrap"
 
 
@@ -64,7 +64,5 @@ async def find_sandboxes(kind: str, wanted: Wanted) -> Found:
     try:
         return Found(await KINDS[kind](wanted))
     except SandboxError as fault:
-        log.error(  # noqa: TRY400 - it is no fault of ours, and says all
-            "no sandbox, so what needs one is refused: %s (%s)", fault.message, fault.hint
-        )
+        log.warning("no sandbox, so what needs one is refused: %s (%s)", fault.message, fault.hint)
         return Found(Missing(kind, fault), fault)

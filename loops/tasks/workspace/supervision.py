@@ -12,6 +12,8 @@ from loops.tasks.workspace.output import Kept, Lines
 from loops.tasks.workspace.sandbox import Command, OnLine, Ran, Stopped
 
 _PIECE = 64 << 10
+_SETTLE = 1.0
+"""Seconds for what is left to be read or written once nobody is there any more."""
 FLOOD = 256
 """A command that has written so many times what is kept of an output is ended: nobody will ever read it."""
 _SIGNALS = frozenset(
@@ -68,12 +70,18 @@ class Supervised:
             await insist(self._tree.end())
             # Nobody holds the other end now, so there is an end to read to, unless whoever is told takes for ever.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.gather(*reading), None if not stopped else 1.0)
+                left = _SETTLE if stopped else max(self._left()[0], _SETTLE)
+                await asyncio.wait_for(asyncio.gather(*reading), left)
         finally:
-            await insist(self._tree.end())
-            await insist(_dropped([*reading, writing]))
-            await insist(process.wait())
+            await insist(self._wind_up([*reading, writing]))
         return self._came(process.returncode or 0, stopped)
+
+    async def _wind_up(self, tasks: "list[asyncio.Task[Any]]") -> None:
+        await self._tree.end()
+        # What is written to a program that is gone ends by itself, and its error is not left for nobody.
+        await asyncio.wait(tasks[-1:], timeout=_SETTLE)
+        await _dropped(tasks)
+        await self._process.wait()
 
     def _came(self, code: int, stopped: Stopped) -> Ran:
         if not stopped and self._tree.killed_for_memory():
