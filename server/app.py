@@ -263,7 +263,8 @@ class Service:
 
     async def _start_engine(self) -> None:
         settings, clock, reader = self.settings, self._wiring.clock, self._database.reader
-        outlet = Outlet(self._github.marks, self._run_page, self._log_secrets.mask, self._wiring.writing)
+        masks = self._log_secrets.mask, self._log_secrets.mask_values
+        outlet = Outlet(self._github.marks, self._run_page, *masks, self._wiring.writing)
         stores, sandboxes = (self._writer, reader, clock), self._sandbox.sandboxes if self._sandbox else None
         repositories = repository_parts(settings, self._github, stores, outlet, sandboxes)
         database = self._database.writer

@@ -15,6 +15,7 @@ from loops.store.tasks import TaskRow
 from loops.tasks.outputs.writing import WritingRules
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.app import Wiring
+from tests.doubles.github import TOKEN
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
 from tests.integration.github_loops import connect
@@ -96,6 +97,7 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     ],
     "poisoning": [edits(), edits(POISON), calls("propose_pull_request", PULL), ends(REPORT)],
     "leaking": [edits("ln -s /etc/shadow leak; ln -sf ../../.. src/up"), ends(REPORT)],
+    "spilling": [edits(f"echo sha256={'0' * 64} > sums.txt; echo key {TOKEN} > notes.txt"), ends(REPORT)],
     "idle": [edits(), ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three.")],
     "holding": [edits(), calls("propose_comment", COMMENT), ScriptedTurn("Long.", pause=60)],
 }
