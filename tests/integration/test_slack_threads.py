@@ -165,8 +165,8 @@ async def lost_turn(thread: Thread) -> int:
     def begin(connection: sa.Connection) -> int:
         row, now = store.held(connection, thread.task_id), thread.live.services.clock.now()
         assert row is not None
-        said = {"user": "U0ADA", "said": {"text": "Since when?"}, "delivery_id": "d", "now": now}
-        assert store.say(connection, thread.task_id, "1793690000.000100", **said)
+        ts, said = "1793690000.000100", {"text": "Since when?"}
+        assert store.say(connection, thread.task_id, ts, user="U0ADA", said=said, delivery_id="d", now=now)
         return store.begin_turn(connection, row, now)
 
     return await thread.live.write(begin)
