@@ -60,6 +60,10 @@ class LogSecrets:
         if added != self._values:
             self._values, self._mask = added, Mask(added)
 
+    def mask_values(self, text: str) -> str:
+        """The text without the secret values; what only has the form of a secret stays."""
+        return self._mask(text)
+
     def mask(self, text: str) -> str:
         return _BY_FORM.sub(MASKED, self._mask(text))
 

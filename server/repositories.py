@@ -33,11 +33,13 @@ _SWEEP_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """What outputs are written with: marks of own output, the page of a run, what blots out secrets, and `how`."""
+    """What outputs are written with: marks of own output, the page of a run, what blots out secrets (in a change, those
+    alone that are known by their value), and `how`."""
 
     marks: Marks
     link: Callable[[str], str]
     mask: Callable[[str], str]
+    mask_values: Callable[[str], str]
     how: WritingRules
 
 
@@ -58,7 +60,7 @@ class RepositoryParts:
         walled = sandboxes.tier != "none"
         self._caches = Caches(folders["cache"], git, _group(sandboxes, folders["home"]))
         self._checkouts = Checkouts(folders["tasks"], git, OBJECTS if walled else None, sandboxes.own)
-        rules = Rules(protected=settings.protected_files, known=lambda text: outlet.mask(text) != text)
+        rules = Rules(protected=settings.protected_files, known=lambda text: outlet.mask_values(text) != text)
         how = replace(outlet.how, rules=rules, staged=settings.staged == "yes", link=outlet.link)
         writer = OutputWriter(*stores, outlet.marks, Patches(folders["patches"], git), how)
         most: dict[ProposalKind, int] = {
@@ -68,7 +70,7 @@ class RepositoryParts:
             "issue": settings.task_issues,
         }
         yard = Yard(self._caches, self._checkouts, sandboxes, large=settings.whole_clone_mb * 1024)
-        tooling = Tooling(most=most, mask=outlet.mask)
+        tooling = Tooling(most, outlet.mask, outlet.mask_values)
         self.equipment: Sequence[Equipment] = (RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2]),)
 
     async def forever(self) -> None:

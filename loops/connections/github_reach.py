@@ -1,6 +1,5 @@
 """Which connection of a project reaches a repository, and what is known of that there."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from loops.store.connections import ConnectionRow
 SECONDS = 10.0
 KNOWN_SECONDS = 60.0
 """For how long an answer is good."""
+_MOST_KNOWN = 1_000
 _CONNECT = "loops integrations create github --name NAME --set token=… (or app_id and private_key)"
 
 
@@ -46,24 +46,20 @@ class RepositoryReach:
         self._reader = reader
         self._clients = clients
         self._clock = clock
-        self._asking = asyncio.Lock()
         self._known: dict[tuple[str, str, int | None], tuple[float, Reached]] = {}
 
     async def find(self, project_id: str, name: str, prefer: int | None = None) -> Reached:
         """The first connection that may push, `prefer` before all others. Raises RepositoryError, which says what each
         connection was told and what mends it."""
         key = (project_id, name.lower(), prefer)
-        async with self._asking:
-            known = self._known.get(key)
-            if known is not None and self._clock() - known[0] < KNOWN_SECONDS:
-                return known[1]
-            found = await self._asked(project_id, name, prefer)
-            self._known[key] = self._clock(), found
-            return found
-
-    def forget(self) -> None:
-        """Ask anew the next time."""
-        self._known.clear()
+        known = self._known.get(key)
+        if known is not None and self._clock() - known[0] < KNOWN_SECONDS:
+            return known[1]
+        found = await self._asked(project_id, name, prefer)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = self._clock(), found
+        return found
 
     async def _asked(self, project_id: str, name: str, prefer: int | None) -> Reached:
         rows = await self._reader.read(lambda connection: store.of_kind(connection, "github"))

@@ -85,6 +85,7 @@ async def yards(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) 
 
 
 POINTS = [
+    "round:after/3",
     "patch:after",
     "before /comments",
     "after /comments",
@@ -97,7 +98,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_killed_at_any_point_each_output_is_written_once(yards, point):
+async def test_killed_at_any_point_a_task_goes_on_in_its_checkout_and_each_output_is_written_once(yards, point):
     async def once(yard: Yard) -> None:
         key, hub = str(uuid.uuid4()), yard.hub
         for kept in (hub.pulls, hub.comments, hub.issues):
@@ -120,7 +121,7 @@ async def test_killed_at_any_point_each_output_is_written_once(yards, point):
         )
         assert [len(kept) for kept in (hub.pulls, hub.comments, hub.issues)] == [1, 1, 1]
         assert task["result"]["pr_urls"] == [hub.pulls[0]["html_url"]]
-        assert hub.pulls[0]["head"]["ref"] in hub.git.branches(NAME)
+        assert hub.git.changed(NAME, hub.pulls[0]["head"]["ref"]) == ["M src/export.py"]
 
     await asyncio.gather(*map(once, yards))
     branches = [branch for branch in yards[0].hub.git.branches(NAME) if branch != "main"]

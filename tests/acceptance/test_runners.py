@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,14 @@ async def commanded(folder: Path) -> Commanded:
 
 
 def runner(name: str, base_url: str, **changes: object) -> RunnerSettings:
-    given = {"api_key": SecretText(KEY), "base_url": base_url, "seconds": 60, "idle_seconds": 30, **changes}
+    given = {
+        "api_key": SecretText(KEY),
+        "base_url": base_url,
+        "seconds": 60,
+        "idle_seconds": 30,
+        "hosts": ("pypi.test:443",),
+        **changes,
+    }
     return RunnerSettings(name, agent(NAMES[name]), **given)  # type: ignore[arg-type]
 
 
@@ -136,18 +144,20 @@ async def test_it_may_take_no_more_rounds_than_others(name, folder):
 @RUNNERS
 async def test_a_cancel_while_its_shell_works_ends_everything_within_five_seconds(name, folder):
     task = await commanded(folder)
-    sleeps = "nohup sh -c 'touch begun; while true; do :; done' & sh -c 'while true; do :; done'"
-    async with serving(WIRES[name], Answer("I wait.", [shell(name, sleeps)])) as model:
-        running = asyncio.ensure_future(task.run(runner(name, model.base_url), MODELS[name]))
+    mark = f"model-{os.getpid()}"  # in the arguments of all that is looked for
+    waits = f"nohup sh -c 'touch begun; tail -f /dev/null; : {mark}' & sh -c 'tail -f /dev/null; : {mark}'"
+    async with serving(WIRES[name], Answer("I wait.", [shell(name, waits)])) as model:
+        running = asyncio.ensure_future(task.run(runner(name, model.base_url), mark))
         async with asyncio.timeout(30):
             while not (task.checkout / "begun").exists():  # noqa: ASYNC110 - a file of another process
                 await asyncio.sleep(0.05)
+        assert len([one for one in _commands() if mark in one]) >= 3
         asked = asyncio.get_running_loop().time()
         task.abort.ask()
         result = await running
         assert asyncio.get_running_loop().time() - asked < 5
     assert result.ending == "cancelled"
-    assert [one for one in _commands() if "while true; do :" in one or "/opt/runner" in one] == []
+    assert [one for one in _commands() if mark in one] == []
 
 
 def _commands() -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from config.runner_settings import RunnerSettings
 from loops.agent.guards import Limits
+from loops.agent.inbox import Inbox, NobodySpeaks
 from loops.agent.interruption import Abort
 from loops.agent.journal import MemoryJournal, Unobserved
 from loops.agent.models.runners import Chosen
@@ -55,18 +56,26 @@ class Commanded:
         return (self.checkout / "hello.py").read_text()
 
     def work(
-        self, resources: Resources, kept: tuple[Round, ...] = (), limits: WorkLimits | None = None, **request: Any
+        self,
+        resources: Resources,
+        kept: tuple[Round, ...] = (),
+        limits: WorkLimits | None = None,
+        *,
+        turn: int = 1,
+        inbox: Inbox | None = None,
+        **request: Any,
     ) -> Work:
         """A task as it is handed over."""
         asked = {"prompt": PROMPT, "fields": {}, **request}
         claimed = ClaimedTask("task-1", "p", "w", "r", "s", "", asked, (), None, cancel_requested=False)
         return Work(
             Job(claimed, "here", self.abort),
-            Transcript("", opening_message(PROMPT), kept),
+            Transcript("", opening_message(PROMPT), kept, turn),
             self.journal,
             Unobserved(),
             resources,
             limits or WorkLimits(Limits(max_rounds=8)),
+            inbox=inbox or NobodySpeaks(),
         )
 
     async def run(self, settings: RunnerSettings, model: str = "", *, code: bool = True, **given: Any) -> AgentResult:

@@ -14,13 +14,15 @@ from aiohttp import web
 
 
 class GitRemote:
-    """Serves `/{owner}/{name}.git`. `lets_in` is asked with each token, `pushed` is called after each push."""
+    """Serves `/{owner}/{name}.git`. `lets_in` is asked with each token, `pushed` is called after each push.
+    While `holding` is there it is set by whoever asks, and nobody is answered."""
 
     def __init__(self, folder: Path, lets_in: Callable[[str], bool]) -> None:
         self.folder = folder
         self._lets_in = lets_in
         self.calls: Counter[str] = Counter()
         self.pushed: Callable[[], None] | None = None
+        self.holding: asyncio.Event | None = None
 
     def create(self, name: str, files: Mapping[str, str | bytes], branch: str = "main") -> str:
         """A repository with one commit; its sha."""
@@ -73,6 +75,9 @@ class GitRemote:
         authorization = request.headers.get("Authorization", "")
         if not self._lets_in(_token(authorization)):
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="git"'})
+        if self.holding is not None:
+            self.holding.set()
+            await asyncio.sleep(60)
         service = request.query.get("service") or request.match_info["rest"]
         self.calls[service] += 1
         process = await asyncio.create_subprocess_exec(

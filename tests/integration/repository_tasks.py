@@ -15,6 +15,7 @@ from loops.store.tasks import TaskRow
 from loops.tasks.outputs.writing import WritingRules
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.app import Wiring
+from tests.doubles.github import TOKEN
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
 from tests.integration.github_loops import connect
@@ -96,6 +97,7 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     ],
     "poisoning": [edits(), edits(POISON), calls("propose_pull_request", PULL), ends(REPORT)],
     "leaking": [edits("ln -s /etc/shadow leak; ln -sf ../../.. src/up"), ends(REPORT)],
+    "spilling": [edits(f"echo sha256={'0' * 64} > sums.txt; echo key {TOKEN} > notes.txt"), ends(REPORT)],
     "idle": [edits(), ScriptedTurn("One."), ScriptedTurn("Two."), ScriptedTurn("Three.")],
     "holding": [edits(), calls("propose_comment", COMMENT), ScriptedTurn("Long.", pause=60)],
 }
@@ -148,7 +150,7 @@ class Lab:
 
 
 @asynccontextmanager
-async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: str) -> AsyncIterator[Lab]:
+async def laboratory(folder: Path, url: str, sandboxes: Sandboxes | None = None, **changes: Any) -> AsyncIterator[Lab]:
     """One, with commands that run in no sandbox unless some are given."""
     wiring = scripted(script, Wiring(sandboxes=sandboxes or PlainSandboxes(), writing=WRITING))
     (folder / "remote").mkdir()

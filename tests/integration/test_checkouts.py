@@ -28,7 +28,12 @@ from tests.doubles.plain_sandbox import PlainSandbox, in_folder
 
 TOKEN = "ghs_the-token-of-an-installation"
 NAME = "acme/widgets"
-FILES = {"README.md": "Widgets.\n", "src/export.py": "LIMIT = 10_000\n", "run.sh": "#!/bin/sh\n", "blob.bin": b"\0\1\2"}
+FILES: dict[str, str | bytes] = {
+    "README.md": "Widgets.\n",
+    "src/export.py": "LIMIT = 10_000\n",
+    "run.sh": "#!/bin/sh\n",
+    "blob.bin": b"\0\1\2",
+}
 AUTHOR = Author("loops[bot]", "loops[bot]@users.noreply.github.com", datetime(2026, 11, 30, tzinfo=UTC))
 
 

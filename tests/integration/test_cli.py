@@ -301,13 +301,13 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     assert "loops workflows list" in cli.failed("workflows", "enable", "switched")
 
 
-def test_what_a_workflow_cannot_do_yet_is_printed_when_it_is_applied_and_when_it_is_enabled(cli: Cli) -> None:
+def test_what_a_workflow_cannot_do_here_is_printed_when_it_is_applied_and_when_it_is_enabled(cli: Cli) -> None:
     document = workflow("nightly", {"type": "schedule"}, status="draft")
     inputs = {"prompt": {"value": "Do it"}, "repository": {"value": "acme/widgets"}}
     document["actions"][1]["config"] = {"template_id": "template-posthog-create-task", "inputs": inputs}
     file = write(cli, "nightly.json", document)
-    said = "warning: {}: actions[1].config.inputs.repository: no repository is checked out yet"
-    assert said.format("nightly.json") in cli("validate", file).stderr
+    said = "warning: {}: actions[1].config.inputs.repository: no connection reaches acme/widgets"
+    assert said.format("nightly.json") not in cli("validate", file).stderr  # a file alone is nobody's
     assert said.format("nightly.json") in cli("apply", "-f", file).stderr
     enabled = cli("workflows", "enable", "nightly", "--json")
     assert json.loads(enabled.stdout)["workflows"][0]["status"] == "active"

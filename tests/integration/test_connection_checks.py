@@ -162,6 +162,27 @@ async def test_a_channel_that_an_active_loop_posts_to_without_the_app_in_it_is_n
     assert json.loads(capsys.readouterr().out)["healthy"] is False
 
 
+@pytest.mark.parametrize(("answers", "state"), [(None, "warning"), (True, "warning"), (False, "warning")])
+async def test_a_task_that_answers_in_threads_needs_to_write_and_to_react(site, slack, answers, state):
+    number = await connect(site, "slack", {"api_base_url": slack.url}, bot_token=TOKEN)
+    inputs = {"prompt": {"value": "Work."}}
+    if answers is not None:
+        inputs["reply_in_slack_thread"] = {"value": answers}
+    properties = [{"key": "channel", "value": ["C1"], "operator": "exact", "type": "event"}]
+    filters = {"source": "internal-events", "events": [{"id": "$slack_message_received"}], "properties": properties}
+    trigger = {"id": "trigger", "type": "trigger", "config": {"type": "internal-event", "filters": filters}}
+    config = {"template_id": "template-posthog-create-task", "inputs": inputs}
+    step = {**WORKFLOW["actions"][1], "type": "function", "config": config}
+    document = {**WORKFLOW, "name": "Answer", "status": "active", "actions": [trigger, step, *WORKFLOW["actions"][2:]]}
+    await site.services.workflows.create(DEFAULT_PROJECT, document, "ada")
+    slack.scopes = slack.scopes.replace(",reactions:write", "")
+    _, told = await get(site, await site.token("editor"), f"integrations/{number}/check")
+    check = told["checks"][0]
+    assert check["state"] == state
+    needs = "reactions:write, which 'Answer' needs to mark the message that started a run"
+    assert (needs in check["message"]) is (answers is not False)
+
+
 async def test_a_loop_that_hears_needs_one_of_the_scopes_for_it(site, slack):
     number = await connect(site, "slack", {"api_base_url": slack.url}, bot_token=TOKEN)
     properties = [{"key": "channel", "value": ["C1"], "operator": "exact", "type": "event"}]

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from loops.connections.secrets import SecretBox
-from loops.store import connections
+from loops.store import connections, workflows
 from loops.store import github as store
 from loops.store.database import engine_for, migrate
 from loops.store.github import SeenName
+from loops.store.workflows import WorkflowRow
 from server.checks.check import Check
 from server.checks.github import EVENTS
 from server.cli.doctor import examine
 from tests.doubles.github import GitHubDouble, github
+from tests.doubles.github_repository import NAME, repository_github
 from tests.doubles.site import NOW
 
 KEY = "the key of an installation " + "k" * 20
@@ -51,6 +53,28 @@ def installed(folder: Path, *settings: Mapping[str, str], heard_of: str | None =
 async def examined(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     found: list[Check] = await asyncio.to_thread(lambda: list(examine(None, environ)))
     return {check.name: (check.state, check.message) for check in found if check.name.startswith("github")}
+
+
+async def test_a_connection_is_told_which_repositories_of_tasks_it_may_write_to(tmp_path):
+    async with repository_github(tmp_path) as double:
+        double.git.create(NAME, {"a": "b"})
+        environ = installed(tmp_path, double.token_settings())
+        task = {"prompt": {"value": "Mend it."}, "repository": {"value": NAME}}
+        other = {"prompt": {"value": "Mend it."}, "repository": {"value": "acme/gone"}}
+        engine = engine_for(f"sqlite:///{tmp_path / 'loops.db'}")
+        with engine.begin() as connection:
+            for number, inputs in enumerate((task, other)):
+                config = {"template_id": "template-posthog-create-task", "inputs": inputs}
+                definition = {"actions": [{"id": "task", "type": "function", "config": config}]}
+                name = f"loop {number}"
+                row = WorkflowRow(name, "default", name, "", "active", None, 1, definition, 1, 1, None, None, NOW, NOW)
+                workflows.insert(connection, row)
+        engine.dispose()
+        found = await examined(environ)
+        assert found[f"github hub1, tasks on {NAME}"] == ("ok", "it may write there")
+        assert found["github hub1, tasks on acme/gone"][0] == "failed"
+        double.permissions_told = {"push": False}
+        assert (await examined(environ))[f"github hub1, tasks on {NAME}"][0] == "warning"
 
 
 async def test_a_good_app_is_told_with_its_hook(hub, tmp_path):

@@ -22,8 +22,10 @@ from sqlmodel import SQLModel
 from loops.agent.models.scripted import Script
 from server.app import Service, Wiring
 from server.cli.entry import run as command
-from tests.doubles.github import GitHubDouble
-from tests.doubles.github import github as github_double
+from tests.doubles.github_repository import RepositoryGitHub, repository_github
+from tests.doubles.mcp_servers import TOKEN as MCP_TOKEN
+from tests.doubles.mcp_servers import Loopback, over_http, sdk_server
+from tests.doubles.plain_sandbox import PlainSandboxes
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.doubles.slack_socket import until
 from tests.doubles.smtp import SmtpDouble, smtp
@@ -39,6 +41,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LOOPS = Path(__file__).parents[1] / "fixtures" / "loops"
 REPORT = "It is **urgent**."
+SKILL = "---\nname: triage\ndescription: How we sort issues.\n---\n\nAsk for the version first.\n"
 MOCKED = "The final message of the task (mocked: a test run creates no task)."
 _ts = itertools.count(1)
 
@@ -66,7 +69,8 @@ class World:
     model: Model
     slack: SlackDouble
     mail: SmtpDouble
-    github: GitHubDouble
+    github: RepositoryGitHub
+    pages: Loopback
 
     async def project(self) -> "Project":
         api = await fresh_project(self.service, self.session)
@@ -76,7 +80,10 @@ class World:
         mail = await api.post("integrations", {"kind": "smtp", "name": "mail", "settings": server})
         code = {"webhook_secret": SECRET, **self.github.token_settings()}
         hub = await api.post("integrations", {"kind": "github", "name": "hub", "settings": code})
-        return Project(self, api, made["id"], mail["id"], f"/hooks/github/{hub['id']}")
+        pages = {"url": self.pages.url, "token": MCP_TOKEN}
+        connector = await api.post("integrations", {"kind": "mcp", "name": "pages", "settings": pages})
+        assert (await api.call("PUT", "skills/triage", {"text": SKILL}))[0] in {200, 201}
+        return Project(self, api, made["id"], mail["id"], f"/hooks/github/{hub['id']}", connector["id"])
 
     def reached(self) -> tuple[int, int, int, int]:
         """How often the model, Slack, the mail server and GitHub were called; but for the look at the token of a new
@@ -105,6 +112,7 @@ class Project:
     chat: str
     mail: str
     hub: str
+    connector: str
 
     def document(self, name: str) -> dict[str, Any]:
         """The loop of a fixture, with this project's connections in it."""
@@ -114,6 +122,9 @@ class Project:
             inputs["slack_workspace"]["value"] = int(self.chat)
         if "email" in inputs:
             inputs["email"]["value"]["from"]["integrationId"] = int(self.mail)
+        task = document["actions"][1]["config"]["inputs"]
+        if "connectors" in task:
+            task["connectors"]["value"] = [self.connector]
         return document
 
     async def github(self, _flow: str) -> None:
@@ -165,18 +176,21 @@ class Project:
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     folder = tmp_path_factory.mktemp("format")
     model = Model()
-    wiring: Wiring = scripted(model.make)
+    wiring = scripted(model.make, Wiring(sandboxes=PlainSandboxes()))
+    (folder / "remote").mkdir()
     settings = settings_for(folder, f"sqlite:///{folder / 'loops.db'}")
     async with AsyncExitStack() as opened:
         chat = await opened.enter_async_context(slack())
         mail, _ = await opened.enter_async_context(smtp(folder, security="none", password=False))
-        hub = await opened.enter_async_context(github_double())
+        hub = await opened.enter_async_context(repository_github(folder / "remote"))
+        hub.git.create("acme/widgets", {"README.md": "Widgets."})
+        pages = await opened.enter_async_context(over_http(sdk_server()))
         chat.posted["C0ALERTS"] = []
         for repository in ("acme/widgets", "acme/quiet"):
             hub.may("ada", "write", repository=repository)
         service = await opened.enter_async_context(running(settings, wiring))
         session = await opened.enter_async_context(aiohttp.ClientSession(service.url))
-        yield World(service, session, model, chat, mail, hub)
+        yield World(service, session, model, chat, mail, hub, pages)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

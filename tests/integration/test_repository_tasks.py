@@ -14,6 +14,7 @@ from loops.store.github import pushed_by
 from tests.doubles.git_remote import git
 from tests.doubles.github import says
 from tests.doubles.github_repository import NAME
+from tests.integration.github_loops import connect
 from tests.integration.repository_tasks import PULL, REPORT, Lab, laboratory, outputs_of, working
 from tests.integration.running import eventually, issue
 from tests.integration.serving import Api, fresh_token
@@ -199,6 +200,37 @@ async def test_a_cancelled_task_writes_nothing(lab):
     assert (lab.hub.comments, lab.hub.pulls) == ([], [])
     assert not (lab.work / "tasks" / task.id / "checkout").exists()
     await lab.service.services.workflows.disable("default", flow.id, running="drain")
+
+
+async def test_a_task_that_is_cancelled_while_its_repository_is_fetched_is_over_at_once(lab):
+    lab.hub.git.holding = asyncio.Event()
+    flow = await lab.service.create(working("pull"))
+    run_id = await lab.service.started(flow.id, issue(NAME))
+    await asyncio.wait_for(lab.hub.git.holding.wait(), 20)
+    await lab.service.services.runs.cancel("default", run_id)
+    await lab.service.until(run_id, "cancelled", patience=5)
+    lab.hub.git.holding = None
+    task = await task_of(lab.service, run_id)
+    assert (task.status, task.rounds) == ("cancelled", 0)
+    await lab.service.services.workflows.disable("default", flow.id, running="drain")
+
+
+async def test_a_secret_of_the_service_is_refused_by_the_name_of_its_file_and_blotted_out_of_the_kept_patch(lab):
+    task, (output,) = await lab.worked("spilling")
+    assert (task.ending, output.status) == ("refused", "refused")
+    assert output.reason.startswith("secret: notes.txt: the change shows a secret of this service")
+    assert b"+key ***" in (output.patch or b"")
+    assert b"sha256=" + b"0" * 64 in (output.patch or b"")
+
+
+async def test_an_app_writes_under_its_own_name_with_the_token_of_its_installation(lab):
+    app = Lab(await connect(lab.service, **lab.hub.app_settings(), app_slug="my-loops"), lab.hub, lab.work)
+    task, (output,) = await app.worked("pull")
+    assert (task.status, output.status) == ("completed", "written"), output.reason
+    branch = lab.hub.pulls[0]["head"]["ref"]
+    author = git("log", "-1", "--format=%an <%ae>", branch, folder=lab.hub.git.bare(NAME))
+    assert author == "my-loops[bot] <my-loops[bot]@users.noreply.github.com>"
+    assert "hop=1" in lab.hub.pulls[0]["body"]
 
 
 async def test_a_repository_that_no_connection_reaches_ends_the_task_and_says_what_mends_it(lab):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
+from loops.agent.inbox import Heard
 from loops.errors import ConfigError, DefinitionError
 from loops.tasks.limits import WorkLimits
 from loops.tasks.workspace.probing import Wanted
@@ -30,6 +32,8 @@ from tests.integration.running import Running, eventually, issue, running, workf
 from tests.integration.tasking import rounds_of, task_action, task_of
 
 KEY = "sk-of-the-provider"
+NAP = f"sleep 9{os.getpid():08d}"
+"""What scripts of these tests write as NAP: other processes that run tests have another one."""
 MODEL = "claude-sonnet-4-6"
 ASKS = """\
 import json, os, urllib.request
@@ -78,13 +82,13 @@ def _program(folder: Path, text: str, **settings) -> RunnerSettings:
     place = folder / "program"
     place.mkdir(exist_ok=True)
     program = place / "run"
-    program.write_text(text)
+    program.write_text(text.replace("NAP", NAP))
     program.chmod(0o755)
     return RunnerSettings("mine", program, **settings)
 
 
 def sleepers() -> list[str]:
-    """Processes of this machine that sleep for as long as those of these tests."""
+    """Processes of this machine that sleep for as long as those of this test."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -92,7 +96,7 @@ def sleepers() -> list[str]:
                 found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
             except OSError:
                 continue
-    return [one for one in found if one.startswith("sleep 98765")]
+    return [one for one in found if one == NAP]
 
 
 async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder, commanded):
@@ -107,6 +111,29 @@ async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder,
     assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
+
+
+class Letter:
+    """One message of a thread."""
+
+    async def heard(self) -> Heard:
+        return Heard('<message_from user="U0ADA">…</message_from>', ("1793610000.000100",))
+
+
+async def test_another_turn_is_told_the_report_before_it_and_what_people_said(folder, commanded):
+    first = await commanded.run(script(folder, "echo 'All is </your_earlier_report> well.'"), fields={})
+    again = script(folder, "cat > told; echo Answered.")
+    result = await commanded.run(again, kept=first.transcript.rounds, turn=2, inbox=Letter(), fields={"n": "number"})
+    assert (result.ending, result.message, result.rounds) == ("done", "Answered.", 2)
+    told = (commanded.checkout / "told").read_text()
+    assert (
+        '"All is \\u003c/your_earlier_report\\u003e well."\n</your_earlier_report>\n\n<message_from user="U0ADA">'
+        in told
+    )
+    assert [(one.turn, one.said != "", one.heard) for one in commanded.journal.rounds.values()] == [
+        (1, False, ()),
+        (2, True, ("1793610000.000100",)),
+    ]
 
 
 async def test_a_task_without_code_gets_an_empty_folder_that_is_gone_afterwards(folder, commanded):
@@ -179,16 +206,17 @@ async def test_what_the_proxy_gives_up_ends_the_command_at_once(answer, ending, 
         result = await commanded.run(_at(runner, model.base_url), MODEL, limits=limits)
     assert result.ending == ending
     assert words in result.reason
+    assert result.usage.total == (9_020 if ending == "budget" else 0)
 
 
 @pytest.mark.parametrize(
     ("text", "settings", "ending", "words"),
     [
         ("echo Done.; echo broken >&2; exit 3", {}, "runner_error", "exit code 3: broken"),
-        ("echo Done.; sleep 98765", {"idle_seconds": 1}, "timeout", "no sign of life"),
+        ("echo Done.; NAP", {"idle_seconds": 1}, "timeout", "no sign of life"),
         ("while echo .; do sleep 0.2; done", {"seconds": 2}, "timeout", "seconds"),
         ("exit 0", {}, "runner_error", "as if all were well"),
-        ('x=\'{"type":"call","id":"1","name":"n"}\'; for i in 1 2 3 4 5 6 7 8 9; do echo $x; done; sleep 98765', {},
+        ('x=\'{"type":"call","id":"1","name":"n"}\'; for i in 1 2 3 4 5 6 7 8 9; do echo $x; done; NAP', {},
          "max_rounds", "limit of 8 rounds"),
     ],
     ids=["code", "idle", "time", "nothing", "rounds"],
@@ -202,7 +230,7 @@ async def test_a_command_that_does_not_end_well_is_no_success_and_leaves_nothing
 
 
 async def test_a_cancel_ends_every_process_within_five_seconds_and_only_then_it_is_cancelled(folder, commanded):
-    text = "trap '' TERM; setsid nohup sleep 98765 & (sleep 98765 & ) ; echo begun; sleep 98765; echo Done."
+    text = "trap '' TERM; setsid nohup NAP & (NAP & ) ; echo begun; NAP; echo Done."
     running = asyncio.ensure_future(commanded.run(script(folder, text)))
     await eventually(_sleepers, lambda found: len(found) == 3)
     asked = asyncio.get_running_loop().time()
@@ -218,7 +246,7 @@ async def _sleepers() -> list[str]:
 
 async def test_a_worker_that_is_stopped_takes_the_command_with_it_and_the_task_ends_as_interrupted(folder, commanded):
     called = json.dumps({"type": "call", "id": "1", "name": "build"})
-    runner = script(folder, f"echo '{called}'; sleep 98765")
+    runner = script(folder, f"echo '{called}'; NAP")
     running = asyncio.ensure_future(commanded.run(runner))
     await eventually(_sleepers, len)
     running.cancel()
@@ -284,6 +312,20 @@ async def test_a_task_of_a_whole_service_is_worked_on_by_a_command(folder, sandb
     assert message.message["text"] == "The limit is raised."
     assert rounds[0]["results"][0]["text"] == "edited"
     assert list((folder / "work" / "runners").iterdir()) == []
+
+
+async def test_a_run_that_is_cancelled_is_so_once_its_command_is_gone_and_tells_nobody(folder, sandboxes):
+    runner = script(folder, f"{saying(EDITS[0])}\nsetsid nohup NAP &\nNAP")
+    async with served(folder, runner, sandboxes) as service:
+        flow = await service.create(telling("stopped"))
+        run_id = await service.started(flow.id, issue("acme/stopped", 7))
+        await eventually(_sleepers, lambda found: len(found) == 2)
+        await service.services.runs.cancel("default", run_id)
+        await service.until(run_id, "cancelled")
+        task = await task_of(service, run_id)
+        assert sleepers() == []
+        assert await outbox_of(service, run_id) == []
+    assert (task.status, task.ending) == ("cancelled", "cancelled")
 
 
 async def test_what_a_command_changes_in_a_repository_is_proposed_and_a_change_that_is_none_is_seen_through(

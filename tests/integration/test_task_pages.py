@@ -4,13 +4,21 @@ import itertools
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from loops.agent.transcript import Usage
+from loops.store import projects, spendings, threads
+from loops.store import tasks as task_store
+from loops.store import workflows as store
+from loops.store.thread_tables import threads as thread_table
+from loops.store.threads import NewThread, Place
 from loops.store.workflows import WorkflowRow
 from server.cost_words import UNKNOWN
 from tests.doubles.seen import Seen, read
@@ -374,3 +382,139 @@ async def test_a_loop_that_was_changed_says_by_what_on_its_page(site: Site) -> N
     assert "changed: more than a loop" in (await read(site, "/workflows")).text
     other = await site.workflow(name="Of another origin")
     assert "Changed:" not in (await read(site, f"/workflows/{other.id}")).text
+
+
+# Quotas, spaces and owners
+
+
+async def test_the_page_of_quotas_tells_what_today_took_of_how_much(site: Site) -> None:
+    task = await a_task(site)
+    await site.services.writer.run(
+        lambda connection: projects.set_quotas(
+            connection, task.project_id, {"project_tokens": 9_000, "workflow_cost": "2"}
+        )
+    )
+    await spend(site, task, 1_200, Decimal("0.5"))
+    await spend(site, task, 300, None)
+    page = await read(site, "/quotas")
+    assert "Tasks of the project 1 of 500, 1 under way" in page.text
+    assert "Tokens 1,500 of 9,000" in page.text
+    assert "$0.5000 + unknown of $2.00 now" in page.text
+    for path in ("/workflows", f"/workflows/{task.workflow_id}"):
+        assert "/quotas" in (await read(site, path)).links()
+
+
+async def spend(site: Site, task: TaskRows, tokens: int, cost: Decimal | None) -> None:
+    await site.services.writer.run(
+        lambda connection: spendings.put(
+            connection,
+            task_id=task.id,
+            key=str(tokens),
+            project_id=task.project_id,
+            workflow_id=task.workflow_id,
+            tokens=tokens,
+            cost=cost,
+            settled=True,
+            now=NOW,
+        )
+    )
+
+
+async def test_a_space_has_a_page_with_its_loops_and_runs(site: Site) -> None:
+    workflow = await site.workflow(name="Sorts issues")
+    await site.services.writer.run(lambda connection: store.update(connection, workflow.id, space=f"s 1/2|{HOSTILE}"))
+    task = await a_task(site, workflow)
+    for path in ("/spaces", f"/runs/{task.run_id}", f"/workflows/{workflow.id}"):
+        assert "/spaces/s%201%2F2" in (await read(site, path)).links()
+    page = await read(site, "/spaces/s%201%2F2")
+    assert {f"/workflows/{workflow.id}", f"/runs/{task.run_id}", "/runs?space=s+1%2F2"} <= set(page.links())
+    assert not page.all("script")
+    listed = await read(site, "/runs?space=s+1%2F2")
+    assert f"/runs/{task.run_id}" in listed.links()
+    assert f"/runs/{task.run_id}" not in (await read(site, "/runs?space=other")).links()
+    assert (await site.get("/spaces/other")).status == 404
+
+
+async def test_a_loop_whose_owner_was_revoked_says_that_its_tasks_are_refused(site: Site) -> None:  # D46
+    workflow = await site.workflow(status="active")
+    writer = site.services.writer
+    await writer.run(lambda connection: store.update(connection, workflow.id, enabled_by=None))
+    words = "Its tasks are refused: the token of whoever enabled it last was revoked."
+    assert words in (await read(site, f"/workflows/{workflow.id}")).text
+    await writer.run(lambda connection: store.update(connection, workflow.id, enabled_by="somebody"))
+    assert words not in (await read(site, f"/workflows/{workflow.id}")).text
+
+
+# Its thread
+
+
+async def a_thread(site: Site, task: TaskRows, reaction: str = "shown") -> None:
+    """The task answers in a Slack thread, listens there after its first turn, and has taken another one."""
+
+    def put(connection: sa.Connection) -> None:
+        place = Place(task.project_id, "T0ACME", "C0ALERTS", "1793610000.000100")
+        new = NewThread(
+            task.id, task.workflow_id, task.run_id, 1, place, "1793610000.000100", "U0ADA", allows_external=False
+        )
+        assert threads.insert(connection, new, NOW)
+        threads.listen(connection, task.id, NOW + timedelta(minutes=10), NOW)
+        row = threads.of_task(connection, task.id)
+        assert row is not None
+        threads.keep_turn(connection, row, {"number": 1, "status": "completed"})
+        connection.execute(thread_table.update().values(reaction=reaction))
+
+    await site.services.writer.run(put)
+
+
+async def a_task_in_a_thread(site: Site, **more: Any) -> TaskRows:
+    task = await a_task(site)
+    said = f'<message_from user="U0ADA">\\n{HOSTILE}\\n</message_from>'
+    await task.keep(a_round(1), replace(a_round(2), turn=2, said=said, heard=("1793610060.000300",)))
+    await task.finish(reason="the agent finalized")
+    await task.end_run(result={"status": "completed", "ending": "done"})
+    await a_thread(site, task, **more)
+    return task
+
+
+async def test_a_task_in_a_thread_shows_its_turns_and_what_people_said(site: Site) -> None:
+    task = await a_task_in_a_thread(site)
+    page = await page_of(site, task)
+    assert "Slack thread in C0ALERTS: 1 answered, it listens for 10 min more" in page.text
+    assert "Round 2, turn 2" in page.text
+    assert "People said in the thread <message_from" in page.text
+    assert not [tag for tag, _ in page.elements if not ALLOWED.fullmatch(tag)]
+    # It is over, and still followed: somebody may speak.
+    (live,) = [one for one in page.all("div") if one.get("id") == "live"]
+    assert live["data-live"].startswith(f"/runs/{task.run_id}/live")
+
+
+async def test_a_thread_without_eyes_says_why(site: Site) -> None:
+    task = await a_task_in_a_thread(site, reaction="missing_scope, needed reactions:write, provided chat:write")
+    assert "no eyes on its first message: missing_scope, needed reactions:write" in (await page_of(site, task)).text
+
+
+async def test_the_page_of_a_run_that_is_over_lets_its_task_leave_the_thread(site: Site) -> None:
+    task = await a_task_in_a_thread(site)
+    page = await page_of(site, task)
+    assert "Leave the thread" in page.text
+    assert (await site.post(f"/runs/{task.run_id}/cancel")).status == 303
+    page = await page_of(site, task)
+    assert "1 answered, closed: cancelled on request" in page.text
+    assert "Leave the thread" not in page.text
+    assert (await site.post(f"/runs/{task.run_id}/cancel")).status == 409
+
+
+async def test_the_api_tells_of_the_thread_and_closes_it_with_its_task(site: Site) -> None:
+    task = await a_task_in_a_thread(site)
+    headers = {"Authorization": f"Bearer {await site.token('editor', 'eve')}"}
+    path = f"/api/projects/{task.project_id}/tasks/{task.id}"
+    async with site.client.get(path, headers=headers) as answer:
+        thread = (await answer.json())["thread"]
+    assert (thread["status"], thread["turn"], thread["channel"]) == ("listening", 1, "C0ALERTS")
+    statuses = []
+    for _ in range(2):
+        async with site.client.post(f"{path}/cancel", headers=headers) as answer:
+            told = await answer.json()
+            statuses.append((answer.status, told.get("thread", {}).get("status")))
+    assert statuses == [(200, "closed"), (409, None)]
+    assert (await site.services.reader.read(lambda c: task_store.get(c, task.id))).status == "completed"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from loops.agent.interruption import Aborted
+from loops.agent.interruption import Aborted, Interrupted
 from loops.connections.github_desk import Desk
 from loops.errors import ExternalError, RepositoryError
 from loops.own_output import Marks, OwnMark, Place
@@ -43,6 +43,7 @@ CANCELLED = "the task was cancelled"
 STAGED = "staged: it would be written, and was not"
 _BEGUN = "writing began, and nobody knows yet what came of it"
 _CUT_SHORT = "the task was cancelled while it was being written"
+_TOO_LONG = "it took too long, and nobody knows what came of it"
 _LONGEST = 900.0
 _REPEATABLE = frozenset({"pull_request", "labels"})
 _MOST_ATTEMPTS = 10
@@ -110,25 +111,27 @@ class OutputWriter:
         if job.abort.asked and row.status == "proposed":
             await self._move(job, row, "refused", CANCELLED)
             return
+        absent = row.status == "proposed"  # whether it is known that it is not there
         try:
             async with self._prepared(job, to, row) as writing:
                 if self._how.staged:
                     await self._move(job, row, "staged", STAGED)
                     return
-                address = await self._settled(row, writing) if row.status == "uncertain" else None
+                address = None if absent else await self._found(row, writing)
+                absent = address is None
                 if address is None:
                     await self._move(job, row, "uncertain", _BEGUN, begins=True)
                     address = await job.abort.within(attempted(writing, self._how.pauses), _LONGEST)
             await self._move(job, row, "written", url=address)
-        except Aborted:
-            await self._move(job, row, "uncertain", _CUT_SHORT)
+        except Interrupted as error:
+            await self._move(job, row, "uncertain", _CUT_SHORT if isinstance(error, Aborted) else _TOO_LONG)
         except Unsettled as unsettled:
             await self._move(job, row, "uncertain", str(unsettled))
         except (ExternalError, RepositoryError) as error:
             hint = f" ({error.hint})" if error.hint else ""
-            await self._move(job, row, "refused", f"{error.message}{hint}")
+            await self._move(job, row, "refused" if absent else "uncertain", f"{error.message}{hint}")
 
-    async def _settled(self, row: OutputRow, writing: Writing) -> str | None:
+    async def _found(self, row: OutputRow, writing: Writing) -> str | None:
         """Where it stands, if a worker that died had written it."""
         left = row.updated_at + self._how.settle - self._clock.now()
         await asyncio.sleep(max(0.0, left.total_seconds()))

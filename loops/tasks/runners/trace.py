@@ -1,5 +1,6 @@
 """The rounds of the common trace, made of what a command tells as it goes."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from loops.agent.journal import Journal, Observer
 from loops.agent.transcript import Call, CallResult, Reply, Round, Transcript, Usage, cleaned
 from loops.ports import Clock
 from loops.storable import storable_text
+from loops.tasks.workspace.sandbox import HOME
 
 FAILED = "FAILED"
 """Code of a call of which the command says that it failed."""
@@ -21,6 +23,7 @@ MOST_TEXT = 64_000
 MOST_ARGUMENTS = 16_000
 MOST_CALLS = 64
 _EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "file_change"})
+_PATH = re.compile(r'"(?:file_path|notebook_path|path)": "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +125,17 @@ class Trace:
         one.results[call_id] = result = CallResult(
             call_id, call.name, storable_text(cut(text, self._size)), code, seconds
         )
-        self.edits += call.name in _EDITS and not code
+        self.edits += not code and _edits(call)
         self._observer.returned(self.rounds, result)
 
     async def end(self, cost: Decimal | None = None) -> None:
         """Nothing more comes: keep the round that is under way, and all that was spent after it. `cost` is what the
         command says that it cost: it counts where nobody else knows."""
+        if self._open is None and not self.transcript.current and self._spent().usage.total:
+            self._open = _Open(self._clock.now(), "")  # what was used counts, also where nothing came of it
         if self._open is not None:
             await self._close(self._open)
-        rest, rounds = self._since(), self.transcript.rounds
+        rest, rounds = self._since(), self.transcript.current
         if rounds and rest.requests:
             last = rounds[-1]
             usage, more = last.reply.usage + rest.usage, _sum(last.cost, rest.cost)
@@ -207,6 +212,14 @@ class Trace:
         )
         cost = None if now.cost is None or before.cost is None else now.cost - before.cost
         return Spent(usage, cost, now.requests - before.requests)
+
+
+def _edits(call: Call) -> bool:
+    """Whether a call edits a file of the checkout, going by its name and the paths that it names."""
+    if call.name not in _EDITS:
+        return False
+    paths = _PATH.findall(call.arguments)
+    return any(not path.startswith("/") or path.startswith(f"{HOME}/") for path in paths) or not paths
 
 
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:

@@ -103,6 +103,8 @@ class TaskThreads:
         thread = store.live_in(connection, place_of(said.project_id, said.context), self._clock.now())
         if thread is None or said.context.message_ts == thread.message_ts:
             return None
+        if not task_store.owner_can_run(connection, thread.workflow_id):
+            return None  # a new task would be refused as well, and says so
         return None if said.external and not thread.allows_external else thread
 
     def had(self, connection: "sa.Connection", thread: ThreadRow, ts: str) -> str | None:

@@ -4,6 +4,7 @@ No file of it ever stands on this machine's disk under its name, so hooks, filte
 act on. What is judged is the difference of the two trees, not what the patch says of itself.
 """
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -98,7 +99,7 @@ class Applied:
         old = await self._contents([change.old for change in changes if change.before not in _NO_BLOB])
         self.changes = [self._followed(change, new) for change in changes]
         added = {one.path: added_lines(old.get(one.old, b""), new.get(one.blob, b"")) for one in changes}
-        found = violations(self.changes, added, rules)
+        found = await asyncio.to_thread(violations, self.changes, added, rules)
         if found:
             raise PatchRefused(found)
 

@@ -15,7 +15,7 @@ from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
-from loops.errors import RepositoryError, RunFenced, StoreBusy
+from loops.errors import Fault, PatchRefused, RepositoryError, RunFenced, StoreBusy
 from loops.packed import unpack
 from loops.ports import Clock, Writer
 from loops.store import outputs as store
@@ -64,12 +64,13 @@ class Yard:
 @dataclass(frozen=True, slots=True)
 class Tooling:
     """What the tools of an agent are given: `most` is how many outputs of each kind a task may ask for, `mask` blots
-    out secrets."""
+    out secrets, `mask_values` those alone that are known by their value."""
 
     most: Mapping[ProposalKind, int] = field(
         default_factory=lambda: {"pull_request": 1, "comment": 1, "labels": 1, "issue": 1}
     )
     mask: Callable[[str], str] = _as_it_is
+    mask_values: Callable[[str], str] = _as_it_is
 
 
 class RepositoryWork:
@@ -204,7 +205,7 @@ class _Work:
         if not patch:
             return False
         mask, now, task = whole.tooling.mask, whole.clock.now(), (job.task.id, job.owner)
-        shown = mask(patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        shown, leaking = await asyncio.to_thread(_masked, patch, whole.tooling.mask_values)
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
         report, base = from_report(came.result.message, title, mask), {"sha": checkout.base.sha}
         rows = await whole.outputs.rows(job.task.id)
@@ -219,6 +220,9 @@ class _Work:
                 store.keep_patch(connection, (job.task.id, number), job.owner, shown, base, now)
 
         await persist(whole.writer, store_it)
+        if leaking is not None:
+            told = "the change shows a secret of this service; it stands in the kept patch as ***"
+            raise PatchRefused([Fault(leaking, told, "change the secret where it may have been seen", "secret")])
         return True
 
     async def _patch(self, checkout: Checkout) -> bytes:
@@ -227,6 +231,20 @@ class _Work:
         limits = replace(yard.limits, output=MOST_PATCH + 1, file=max(yard.limits.file, MOST_PATCH + 1))
         async with yard.sandboxes.open(self._room(checkout, limits)) as sandbox:
             return await exported(sandbox, checkout.base.sha, yard.checkouts.objects_of(checkout.base))
+
+
+def _masked(patch: bytes, mask: Callable[[str], str]) -> tuple[bytes, str | None]:
+    """The patch without secrets, and the first file of it that shows one; None where none does."""
+    text = patch.decode("utf-8", "surrogateescape")
+    shown = mask(text)
+    if shown == text:
+        return patch, None
+    file = "."
+    for line in text.split("\n"):
+        file = line.removeprefix("+++ b/") if line.startswith("+++ b/") else file
+        if mask(line) != line:
+            break
+    return shown.encode("utf-8", "surrogateescape"), mask(file)
 
 
 def _told(came: Came, rows: list[OutputRow]) -> Came:

@@ -77,10 +77,11 @@ async def test_what_the_sandbox_stopped_has_not_succeeded_whatever_it_says(stopp
     assert result.message == "Fixed the typo."
 
 
-async def test_an_error_in_the_shape_of_an_answer_is_no_round():
+async def test_an_error_in_the_shape_of_an_answer_is_none_and_what_was_used_meanwhile_counts():
     result = await read("api_error", code=1)
-    assert result.rounds == 0
-    assert result.message == ""
+    (one,) = result.transcript.rounds
+    assert (one.reply.text, result.message) == ("", "")
+    assert result.usage.total > 0
 
 
 async def test_a_structured_report_gives_fields_of_their_types():
@@ -119,6 +120,21 @@ async def test_an_edit_that_left_no_trace_in_the_checkout_is_no_success():
     assert "none is changed" in seen.reason
     report = await read("noop")
     assert unmasked(report, changed=False) is report
+
+
+@pytest.mark.parametrize(
+    ("path", "count"), [("/workspace/a.py", 1), ("a.py", 1), ("/tmp/a.py", 0), ("/workspacex/a", 0)]
+)
+async def test_only_edits_of_the_checkout_count_as_such(path, count):
+    edit = {"type": "tool_use", "id": "t", "name": "Write", "input": {"content": "x", "file_path": path}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "written"}
+    lines = [
+        {"type": "assistant", "message": {"id": "m", "content": [edit]}},
+        {"type": "user", "message": {"content": [result]}},
+        {"type": "result", "subtype": "success", "is_error": False, "result": "Done."},
+    ]
+    output = "\n".join(map(json.dumps, lines)).encode()
+    assert (await Reading(DIALECT).of(output)).edits == count
 
 
 def errand(**changes):
