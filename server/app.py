@@ -191,11 +191,11 @@ class Service:
             sources,
             audience,
             handing=Handing(self._threads),
-            stop=self._stop,
+            cancel=runs.replace,
             observe=self.metrics.dispatched,
         )
         self._ticking = ScheduleClock(
-            Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred, self._stop)
+            Occurrences(self._writer, reader, self._engine, clock, self.metrics.occurred, runs.replace)
         )
         schedules = Schedules(self._writer, reader, clock, changed=self._ticking.wake)
         return Services(
@@ -230,9 +230,9 @@ class Service:
             ),
             schedules=schedules,
             webhooks=webhooks,
-            by_hand=ByHand(self._writer, self._engine, clock, begin, self._stop),
+            by_hand=ByHand(self._writer, self._engine, clock, begin, runs.replace),
             replays=Replays(
-                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, self._stop
+                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, runs.replace
             ),
             forecasts=Forecasts(reader, clock, sources, audience, limits_of(settings), settings.model or ""),
             tester=WorkflowTester(

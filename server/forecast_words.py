@@ -6,6 +6,8 @@ from triggers.keys import instant_words
 _QUOTAS = {
     "workflow": "the workflow's quota of {} tasks in 24 hours",
     "project": "the project's quota of {} tasks in 24 hours",
+    "workflow_spending": "the workflow's budget of 24 hours",
+    "project_spending": "the project's budget of 24 hours",
     "parallel": "the limit of {} tasks of the workflow at once",
 }
 
@@ -14,12 +16,13 @@ def warnings(found: Forecast) -> list[str]:
     """The quotas that it would have reached, and tasks whose cost nobody knows."""
     told = []
     for name, words in _QUOTAS.items():
-        quota = words.format(getattr(found.limits, name))
+        limit = getattr(found.limits, name, None)
+        quota = words.format(limit)
         refused = found.tally.refused[name]
         if refused:
             first = instant_words(found.tally.first_refused[name])
             told.append(f"it would have reached {quota}, first at {first}: {refused} tasks refused")
-        elif found.tally.peaks[name].most >= getattr(found.limits, name):
+        elif limit is not None and found.tally.peaks[name].most >= limit:
             told.append(f"it would have used up {quota}: one more would have been refused")
     if found.tally.created and found.basis.cost is None:
         told.append("its cost is not known: no task whose cost is known can be compared with it")

@@ -1,7 +1,8 @@
 """The spaces of a project, as the API and the pages show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,6 +18,27 @@ class Space:
     id: str
     name: str
     loops: Sequence[WorkflowRow]
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceName:
+    """A space as a loop names it."""
+
+    id: str
+    name: str
+
+
+def named_space(given: str | None) -> SpaceName | None:
+    """What `<id>|<name>` names; None where nothing is given."""
+    return SpaceName(space_id(given), space_name(given)) if given else None
+
+
+def space_of_run(row: Mapping[str, Any]) -> SpaceName | None:
+    """The space that a run is listed in: that of its task, else that of its workflow."""
+    of_workflow = named_space(row["workflow_space"])
+    if row["space"] is None or (of_workflow is not None and of_workflow.id == row["space"]):
+        return of_workflow
+    return SpaceName(row["space"], row["space"])
 
 
 def spaces_of(connection: sa.Connection, project_id: str) -> list[Space]:

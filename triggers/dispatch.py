@@ -20,7 +20,6 @@ from loops.errors import RowHeld, StoreBusy
 from loops.event import Event, event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import deliveries as store
 from loops.store.connections import ConnectionRow
 from loops.store.deliveries import Due, EventRow, Settled
@@ -29,7 +28,7 @@ from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
 from triggers.matcher import Listener, Matches
-from triggers.overlap_stage import Starting
+from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.reading import Read, of_posthog, read_all
@@ -92,10 +91,10 @@ class Dispatcher:
         audience: Audience,
         *,
         handing: Handing = NOBODY_HEARS,
-        stop: Stop = nothing_to_stop,
+        cancel: Cancel = cancel_alone,
         observe: Callable[[BatchOutcome, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
-        """`stop` stops what a run waits for that another one replaces."""
+        """`cancel` ends runs that others replace."""
         self._writer = writer
         self._reader = reader
         self._clock = clock
@@ -105,7 +104,7 @@ class Dispatcher:
         self._audience = audience
         self._handing = handing
         self._observe = observe
-        self._stages = Stages(definitions, audience, Starting(engine, stop), clock)
+        self._stages = Stages(definitions, audience, Starting(engine, cancel), clock)
         self._releases = Releases(self._stages, clock)
         self._wanted = asyncio.Event()
         self._most = BATCH

@@ -7,69 +7,20 @@ what debounce holds goes on when it is due, a run ends when it has lasted as lon
 import heapq
 import itertools
 from bisect import bisect_right
-from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import itemgetter
 
 from loops.event import Event, event_json
-from loops.tasks.quota import WINDOW, QuotaLimits, QuotaUsage, Refused, decide
 from triggers.brakes import Held, OverlapRule, Rules, admit, hold, limit
+from triggers.forecast_quotas import Assumed, Quotas, Tally
 from triggers.keys import EventJson, Key, Unkeyed
 from triggers.masking import Mask, Unmasked, Window
 from triggers.masking import decide as decide_mask
 
 _HOUR = timedelta(hours=1)
 _ANSWERING = frozenset({"github", "slack"})
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What a forecast goes by beside the events.
-
-    Each run creates `tasks` tasks and `lasts` so long; `limits` are the quotas, and `other_tasks` when other workflows
-    created tasks. `subject_runs` events of one subject may start runs within an hour (0: any number), and `other_runs`
-    are those that started runs of other workflows: when, and which. Both in their order.
-    """
-
-    tasks: int = 0
-    lasts: timedelta = timedelta(minutes=5)
-    limits: QuotaLimits = field(default_factory=QuotaLimits)
-    other_tasks: Sequence[datetime] = ()
-    subject_runs: int = 0
-    other_runs: Mapping[str, Sequence[tuple[datetime, str]]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Peak:
-    """The most that was used of a quota, and when first."""
-
-    most: int = 0
-    at: datetime | None = None
-
-
-@dataclass(slots=True)
-class Tally:
-    """What came of it: verdicts by stage, and by hour and stage; tasks that were created, and refused by quota.
-
-    Of the runs that start, `waited` had to wait for their turn and `replaced` were cancelled for a newer one. `pending`
-    is what debounce still held in the end.
-    """
-
-    counts: "Counter[str]" = field(default_factory=Counter)
-    hours: "dict[datetime, Counter[str]]" = field(default_factory=lambda: defaultdict(Counter))
-    created: int = 0
-    refused: "Counter[str]" = field(default_factory=Counter)
-    first_refused: dict[str, datetime] = field(default_factory=dict)
-    peaks: dict[str, Peak] = field(default_factory=lambda: defaultdict(Peak))
-    waited: int = 0
-    replaced: int = 0
-    pending: int = 0
-
-    def count(self, stage: str, at: datetime) -> None:
-        self.counts[stage] += 1
-        self.hours[at.replace(minute=0, second=0, microsecond=0)][stage] += 1
 
 
 @dataclass(slots=True)
@@ -103,10 +54,7 @@ class Forecaster:
         self._ahead: list[tuple[datetime, int, _Run | str]] = []  # ends of runs, and keys whose event is due
         self._order = itertools.count()
         self._subjects: dict[str, deque[tuple[datetime, str]]] = defaultdict(deque)
-        self._created: deque[datetime] = deque()
-        self._others: deque[datetime] = deque()
-        self._others_left = iter(assumed.other_tasks)
-        self._next_other = next(self._others_left, None)
+        self._quotas = Quotas(assumed, self.tally)
         self._running = 0
 
     def stopped(self, at: datetime, stage: str) -> None:
@@ -241,7 +189,7 @@ class Forecaster:
 
     def _begin(self, run: _Run, at: datetime) -> None:
         for _ in range(self._assumed.tasks):
-            run.tasks += self._creates_task(at)
+            run.tasks += self._quotas.create(at, self._running + run.tasks)
         self._running += run.tasks
         if run.place is not None or run.tasks:
             heapq.heappush(self._ahead, (at + self._assumed.lasts, next(self._order), run))
@@ -259,24 +207,3 @@ class Forecaster:
             following = waiting.popleft()
             acting.append(following)
             self._begin(following, at)
-
-    def _creates_task(self, at: datetime) -> bool:
-        while self._next_other is not None and self._next_other <= at:
-            self._others.append(self._next_other)
-            self._next_other = next(self._others_left, None)
-        for created in (self._created, self._others):
-            while created and created[0] <= at - WINDOW:
-                created.popleft()
-        usage = QuotaUsage(self._created, [*self._created, *self._others], self._running)
-        refused = decide(at, usage, self._assumed.limits)
-        if isinstance(refused, Refused):
-            self.tally.refused[refused.quota] += 1
-            self.tally.first_refused.setdefault(refused.quota, at)
-            return False
-        self._created.append(at)
-        self.tally.created += 1
-        used = {"workflow": len(self._created), "project": len(usage.project) + 1, "parallel": self._running + 1}
-        for quota, number in used.items():
-            if number > self.tally.peaks[quota].most:
-                self.tally.peaks[quota] = Peak(number, at)
-        return True

@@ -30,12 +30,14 @@ class TaskStep:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What one task costs in USD (None: unknown) and how long it lasts, each with what that is based on."""
+    """What one task costs in USD (None: unknown) and how long it lasts, each with what that is based on; and its
+    tokens."""
 
     cost: float | None
     cost_words: str
     lasts: timedelta
     lasts_words: str
+    tokens: int = 0
 
 
 def task_steps(compiled: CompiledWorkflow) -> list[TaskStep]:
@@ -79,6 +81,7 @@ def basis_of(
 
 def _basis(pools: "Sequence[tuple[Sequence[TaskDone], str]]") -> Basis:
     cost, cost_words = None, "unknown: no task has been done yet whose cost is known"
+    tokens = 0
     lasts, lasts_words = _ASSUMED, f"assumed: {_minutes(_ASSUMED)}, as no task has been done yet"
     for pool, words in reversed(pools):
         costs = [one.cost for one in pool if one.cost is not None]
@@ -87,7 +90,8 @@ def _basis(pools: "Sequence[tuple[Sequence[TaskDone], str]]") -> Basis:
         if pool:
             lasts = timedelta(seconds=statistics.median(one.seconds for one in pool))
             lasts_words = _based(len(pool), words)
-    return Basis(cost, cost_words, lasts, lasts_words)
+            tokens = int(statistics.median(one.tokens for one in pool))
+    return Basis(cost, cost_words, lasts, lasts_words, tokens)
 
 
 def _based(count: int, words: str) -> str:

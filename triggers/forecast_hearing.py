@@ -1,7 +1,7 @@
 """What a draft hears of what came, part by part: read, parsed, and held against its trigger as dispatch would."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -107,13 +107,20 @@ def loaded(connection: sa.Connection, ears: Ears, ids: Sequence[str]) -> list[Ca
 def of_people(
     connection: sa.Connection, draft: Draft, ears: Ears, read: Sequence[tuple[Came, list[Event]]]
 ) -> list[tuple[Came, list[Event]]]:
-    """The events with persons and groups as they are now."""
-    found = []
+    """The events with persons and groups as they are now, of those that the draft may hear: asked for together."""
+    hears = draft.listener.filter.hears
+    wanted: dict[int, list[Event]] = {}
     for came, events in read:
-        row = ears.rows.get(came.due.connection_id)
+        wanted.setdefault(came.due.connection_id, []).extend(event for event in events if hears(event.name))
+    known: dict[int, Iterator[Event]] = {}
+    for number, asked in wanted.items():
+        row = ears.rows.get(number)
         settings: Mapping[str, Any] = {} if row is None else row.config
-        found.append((came, joined(connection, draft.project_id, events, settings)))
-    return found
+        known[number] = iter(joined(connection, draft.project_id, asked, settings))
+    return [
+        (came, [next(known[came.due.connection_id]) if hears(event.name) else event for event in events])
+        for came, events in read
+    ]
 
 
 def heard_of(draft: Draft, ears: Ears, found: Iterable[tuple[Came, Sequence[Event]]], looked: Looked) -> list[Heard]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import sqlalchemy as sa
 
@@ -25,7 +26,7 @@ from loops.tasks.quota import WINDOW, QuotaLimits
 from loops.threads import off_loop
 from triggers.audience import Audience
 from triggers.definitions import listener_of_draft
-from triggers.forecast import Assumed, Forecaster, Tally
+from triggers.forecast import Forecaster
 from triggers.forecast_basis import Basis, TaskStep, basis_of, task_steps
 from triggers.forecast_hearing import (
     Draft,
@@ -40,6 +41,7 @@ from triggers.forecast_hearing import (
     sources_of,
     tell,
 )
+from triggers.forecast_quotas import Assumed, Tally
 from triggers.matcher import Index, Listener
 from triggers.names import RepositoryNames
 from triggers.posthog.event import SOURCE as POSTHOG
@@ -81,7 +83,8 @@ class Forecasts:
         limits: Limits,
         model: str,
     ) -> None:
-        """`model` is the installation's, empty where it has none."""
+        """`limits` are the installation's, in whose place a project may have others; `model` is its, empty where it has
+        none."""
         self._reader = reader
         self._clock = clock
         self._sources = sources
@@ -144,7 +147,8 @@ class Forecasts:
         self, connection: sa.Connection, draft: Draft, steps: Sequence[TaskStep], since: datetime
     ) -> tuple[Basis, Assumed]:
         basis = basis_of(connection, draft.project_id, draft.workflow_id, steps, self._model)
-        limits = overridden(self._limits, projects.quotas(connection, draft.project_id)).tasks
+        whole = overridden(self._limits, projects.quotas(connection, draft.project_id))
+        limits = whole.tasks
         parallel = min((one.parallel for one in steps), default=limits.parallel)
         whose = (draft.project_id, draft.workflow_id)
         most = self._audience.subject_runs
@@ -153,6 +157,10 @@ class Forecasts:
             lasts=basis.lasts,
             limits=replace(limits, parallel=parallel),
             other_tasks=forecasts.tasks_of_others(connection, *whose, since - WINDOW, _MOST_OTHERS),
+            tokens=basis.tokens,
+            cost=Decimal(str(basis.cost or 0)),
+            spending=whole.spending,
+            others_spent=forecasts.spent_by_others(connection, *whose, since - WINDOW, _MOST_OTHERS),
             subject_runs=most,
             other_runs=forecasts.runs_of_others(connection, *whose, since - timedelta(hours=1), _MOST_OTHERS)
             if most

@@ -1,13 +1,14 @@
 """Overlap as the last stage: what becomes of a run while others of its key are under way, decided in the transaction
 that starts it. It holds however the run is asked for: by an event, a schedule, a person, or a replay."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from loops.errors import Conflict
 from loops.ports import Engine
-from loops.runs.settling import Stop, nothing_to_stop
+from loops.runs.settling import nothing_to_stop
 from loops.store import overlaps, run_requests
 from loops.store import runs as runs_store
 from loops.store.overlaps import Place, UnderWay
@@ -18,6 +19,8 @@ from triggers.keys import EventJson, Key, Unkeyed
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+Cancel: TypeAlias = "Callable[[Connection, str, str, datetime], bool]"
+"""Cancels a run, for a reason, in the caller's transaction: whether it acts until it has noticed."""
 _REPLACED = "cancelled: a newer run took its place (overlap: restart)"
 
 
@@ -36,12 +39,20 @@ FREE = Admitted(passes=True)
 """Of a workflow without an overlap policy."""
 
 
+def cancel_alone(connection: "Connection", run_id: str, reason: str, now: datetime) -> bool:
+    """The Cancel of runs behind which nothing acts."""
+    try:
+        return run_requests.request_cancel(connection, run_id, now, nothing_to_stop, reason).status == "running"
+    except Conflict:
+        return False  # over already
+
+
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Lets runs begin. `stop` stops what a run that is cancelled waits for."""
+    """Lets runs begin. `cancel` ends those that are replaced."""
 
     engine: Engine
-    stop: Stop = nothing_to_stop
+    cancel: Cancel = cancel_alone
 
     def admitted(
         self, connection: "Connection", workflow_id: str, rule: OverlapRule, event: EventJson, now: datetime
@@ -77,11 +88,7 @@ class Starting:
     def _still_acts(self, connection: "Connection", run_id: str, now: datetime) -> bool:
         """Cancel a run; whether it acts until it has noticed. Its segment, if one is parked, finds nothing to do."""
         run_requests.hold_now(connection, run_id)
-        try:
-            asked = run_requests.request_cancel(connection, run_id, now, self.stop, _REPLACED)
-        except Conflict:
-            asked = None  # over already
-        if asked is not None and asked.status == "running":
+        if self.cancel(connection, run_id, _REPLACED, now):
             return True
         # Not run_ended: what comes now takes its turn, whoever else waits.
         overlaps.leave(connection, run_id)

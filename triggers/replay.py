@@ -21,7 +21,6 @@ from loops.filters import ProjectFilters
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.projects import project_filters
-from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import connections, deliveries, explaining, replays
 from loops.store import workflows as workflows_store
 from loops.store.deliveries import EventRow
@@ -30,7 +29,7 @@ from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from triggers.definitions import listener_of
 from triggers.matcher import Listener, explain
-from triggers.overlap_stage import Starting
+from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.past import PastDelivery, find_past, past_events
 from triggers.source import Source
 from triggers.starting import Begin, Start, Writes, admission, start_run
@@ -95,12 +94,12 @@ class Replays:
         sources: Mapping[str, Source],
         begin: Begin,
         writes: Writes,
-        stop: Stop = nothing_to_stop,
+        cancel: Cancel = cancel_alone,
     ) -> None:
-        """`stop` stops what a run waits for that another one replaces."""
+        """`cancel` ends runs that others replace."""
         self._writer = writer
         self._reader = reader
-        self._starting = Starting(engine, stop)
+        self._starting = Starting(engine, cancel)
         self._clock = clock
         self._sources = sources
         self._begin = begin

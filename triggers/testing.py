@@ -221,7 +221,10 @@ def _key_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
         if rule is None:
             continue
         key = rule.key.of(told, clock.now())
-        by = f"it is not held back, {key.reason}" if isinstance(key, Unkeyed) else f"its key is {key.shown!r}"
+        if isinstance(key, Unkeyed):
+            by = f"it is not held back, {key.reason}"
+        else:
+            by = f"its key is {key.shown!r}" if rule.key.source is not None else "all events count together"
         notes.append(f"{rule.key.path}: {by}; what was counted before is not looked at")
     return notes
 

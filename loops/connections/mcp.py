@@ -8,10 +8,9 @@ them; whoever calls a tool may be cancelled without harm to it. The library is l
 import asyncio
 import importlib
 import logging
-import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +27,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("loops.connections")
 
 OPEN_SECONDS = 20.0
-CLOSE_SECONDS = 3.0
+CLOSE_SECONDS = 4.0
 MOST_TOOLS = 1_000
 """Of one server, before any is left out."""
 MOST_ANSWER = 8 << 20
-"""Bytes of one answer over HTTP."""
+"""Bytes of one answer over HTTP, and of one line of a command."""
 TOKEN_VARIABLE = "MCP_TOKEN"  # noqa: S105 - its name
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 _MOST_PAGES = 20
 _LONGEST_REASON = 300
 
@@ -72,9 +72,9 @@ def server_of(connection: OpenConnection, commands: Mapping[str, Sequence[str]])
         return McpServer(connection.name, str(config["url"]), headers)
     argv = commands.get(command)
     if argv is None:
-        known = ", ".join(sorted(commands)) or "none"
+        known = f"those set are: {', '.join(sorted(commands))}" if commands else "none are set in LOOPS_MCP_COMMANDS"
         message = f"there is no command {command!r}, which the connection {connection.name!r} names"
-        raise ConfigError([Fault("LOOPS_MCP_COMMANDS", message, f"set there are: {known}")])
+        raise ConfigError([Fault("LOOPS_MCP_COMMANDS", message, known)])
     return McpServer(connection.name, argv=argv, environment={} if token is None else {TOKEN_VARIABLE: token})
 
 
@@ -112,9 +112,12 @@ class McpSession:
         if self._serving is None:
             return
         self._over.set()
-        await asyncio.wait([self._serving], timeout=CLOSE_SECONDS)
-        self._serving.cancel()
-        await asyncio.gather(self._serving, return_exceptions=True)
+        if self._client is None:  # it is still opening, and listens to nothing else
+            self._serving.cancel()
+        _, open_still = await asyncio.wait([self._serving], timeout=CLOSE_SECONDS)
+        if open_still:
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=CLOSE_SECONDS)
 
     async def tools(self) -> list["ListedTool"]:
         """Every tool that the server lists, the first MOST_TOOLS. Raises ExternalError."""
@@ -184,7 +187,7 @@ class McpSession:
 
 def _loaded() -> None:
     """Load the library, which takes a good part of a second, beside the event loop."""
-    for name in ("mcp", "mcp.client.stdio", "mcp.client.streamable_http", "loops.connections.bounded_http"):
+    for name in ("mcp", "mcp.client.streamable_http", "loops.connections.bounded_http", "loops.connections.piped"):
         importlib.import_module(name)
 
 
@@ -203,31 +206,28 @@ def _client(transport: "AbstractAsyncContextManager[Any]") -> "Client":
 @asynccontextmanager
 async def _transport(server: McpServer) -> "AsyncIterator[AbstractAsyncContextManager[Any]]":
     """What a client speaks over, and what has to be there as long as it does."""
-    if server.argv:
-        async with AsyncExitStack() as stack:
-            yield _command(server, stack)
-        return
     from mcp.client.streamable_http import streamable_http_client
 
     from loops.connections.bounded_http import bounded_client
+    from loops.connections.piped import piped
 
+    if server.argv:
+        with _own_folder() as folder:
+            yield piped(server.argv, _environment(server, folder), folder, MOST_ANSWER)
+        return
     async with bounded_client(server.headers, MOST_ANSWER) as http:
         yield streamable_http_client(server.url, http_client=http)
 
 
-def _command(server: McpServer, stack: AsyncExitStack) -> "AbstractAsyncContextManager[Any]":
-    """A command in an empty folder of its own, which is its home; what it writes to stderr is nobody's."""
-    from mcp import StdioServerParameters
-    from mcp.client.stdio import stdio_client
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="loops-mcp-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="loops-mcp-", ignore_cleanup_errors=True))
-    nowhere = stack.enter_context(Path(os.devnull).open("w"))  # noqa: SIM115 - the stack closes it
-    program, *arguments = server.argv
-    environment = {"HOME": folder, **server.environment}
-    parameters = StdioServerParameters(
-        command=program, args=arguments, env=environment, cwd=folder, encoding_error_handler="replace"
-    )
-    return stdio_client(parameters, errlog=nowhere)
+
+def _environment(server: McpServer, folder: Path) -> dict[str, str]:
+    """What a command is given: nothing of ours, an empty home, and what is its own."""
+    return {**_ENVIRONMENT, "HOME": str(folder), **server.environment}
 
 
 def _reason(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from loops.definition.findings import Findings, join
+from loops.definition.findings import MASKS_NOBODY, Findings, join
 from loops.definition.inputs.base import MASK_ROOTS
 from loops.definition.references import inspect_roots
 from loops.definition.schema.brakes import Debounce, Overlap, RateLimit
@@ -80,4 +80,5 @@ def _inspect_key(text: str, path: str, config: Trigger | None, findings: Finding
             path,
             f"reads the person, and a trigger of type {config.type} has none: nothing is held back",
             "use what its events have, such as {event.properties.repository}",
+            MASKS_NOBODY,
         )

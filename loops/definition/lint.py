@@ -96,14 +96,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "busy-event-unmasked",
-        "a PostHog event that SDKs send by themselves, or every event, without `trigger_masking`",
+        "a PostHog event that SDKs send by themselves, or every event, with nothing that holds it back",
         "Each one would start a run, and use up the day's tasks of the whole project.",
         lint_triggers.unmasked,
     ),
     Rule(
         MASKS_NOBODY,
-        "`trigger_masking` by the person, on a trigger whose events have none",
-        "A hash that comes to nothing holds nothing back.",
+        "`trigger_masking`, or another brake, by the person, on a trigger whose events have none",
+        "A hash or key that comes to nothing holds nothing back.",
     ),
     Rule(
         "notify-channel-without-app",

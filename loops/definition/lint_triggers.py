@@ -63,7 +63,9 @@ def every_push(subject: Subject) -> Iterator[Fault]:
 
 def unmasked(subject: Subject) -> Iterator[Fault]:
     """A busy event of which each one starts a run."""
-    if subject.workflow.trigger_masking is not None or subject.workflow.trigger.config.type != "event":
+    workflow = subject.workflow
+    held = (workflow.trigger_masking, workflow.brakes.rate_limit, workflow.brakes.debounce)
+    if any(one is not None for one in held) or workflow.trigger.config.type != "event":
         return
     for one in subject.events:
         if one.name is None or one.name in BUSY_EVENTS:

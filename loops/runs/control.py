@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,16 @@ class RunControl:
                 raise
             return _Asked(None, closed)
         return _Asked(run, self._close(connection, run_id))
+
+    def replace(self, connection: "Connection", run_id: str, reason: str, now: datetime) -> bool:
+        """Cancel a run in whose place another one comes, in the caller's transaction: whether it acts until it has
+        noticed. Nobody is let begin by it: the one that comes takes its turn."""
+        try:
+            acts = run_requests.request_cancel(connection, run_id, now, self._stop, reason).status == "running"
+        except Conflict:
+            acts = False  # over already
+        self._close(connection, run_id)
+        return acts
 
     def _ask_run(self, connection: "Connection", run_id: str) -> CancelRequest:
         now = self._clock.now()

@@ -4,11 +4,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 
 from loops.store.deliveries import Due
+from loops.store.spending_tables import spendings
+from loops.store.spendings import NANOS
 from loops.store.tables import deliveries, events, revisions, runs
 from loops.store.task_tables import tasks
 
@@ -70,6 +73,17 @@ def tasks_of_others(
     return list(found.scalars())
 
 
+def spent_by_others(
+    connection: sa.Connection, project_id: str, workflow_id: str, since: datetime, limit: int
+) -> list[tuple[datetime, int, Decimal]]:
+    """When other workflows of the project spent how many tokens and US dollars after then, the earliest first."""
+    query = sa.select(spendings.c.created_at, spendings.c.tokens, spendings.c.nanos).where(
+        spendings.c.project_id == project_id, spendings.c.workflow_id != workflow_id, spendings.c.created_at > since
+    )
+    rows = connection.execute(query.order_by(spendings.c.created_at).limit(limit))
+    return [(row[0], row[1], Decimal(row[2] or 0) / NANOS) for row in rows]
+
+
 def runs_of_others(
     connection: sa.Connection, project_id: str, workflow_id: str, since: datetime, limit: int
 ) -> dict[str, list[tuple[datetime, str]]]:
@@ -87,13 +101,14 @@ def runs_of_others(
 
 @dataclass(frozen=True, slots=True)
 class TaskDone:
-    """A task that ended: what it cost in USD (None: unknown), how long it took in seconds, and the revision that its
-    step stands in."""
+    """A task that ended: what it cost in USD (None: unknown), its tokens, how long it took in seconds, and the revision
+    that its step stands in."""
 
     workflow_id: str
     step_id: str
     model: str
     cost: float | None
+    tokens: int
     seconds: float
     version: int
 
@@ -103,7 +118,7 @@ def done(connection: sa.Connection, project_id: str, limit: int) -> list[TaskDon
     query = (
         sa.select(
             tasks.c.workflow_id, tasks.c.step_id, tasks.c.model, tasks.c.cost, tasks.c.started_at, tasks.c.finished_at,
-            runs.c.version,
+            runs.c.version, tasks.c.input_tokens + tasks.c.output_tokens,
         )
         .join(runs, runs.c.id == tasks.c.run_id)
         .where(tasks.c.project_id == project_id, tasks.c.finished_at.is_not(None), tasks.c.started_at.is_not(None))
@@ -111,7 +126,7 @@ def done(connection: sa.Connection, project_id: str, limit: int) -> list[TaskDon
         .limit(limit)
     )  # fmt: skip
     return [
-        TaskDone(row[0], row[1], row[2], row[3], (row[5] - row[4]).total_seconds(), row[6])
+        TaskDone(row[0], row[1], row[2], row[3], row[7], (row[5] - row[4]).total_seconds(), row[6])
         for row in connection.execute(query)
     ]
 

@@ -20,7 +20,7 @@ _COLUMNS = [
         "created_at", "started_at", "finished_at", "updated_at",
     )
 ]  # fmt: skip
-_NAMED = [*_COLUMNS, workflows.c.name.label("workflow_name")]
+_NAMED = [*_COLUMNS, workflows.c.name.label("workflow_name"), workflows.c.space.label("workflow_space")]
 
 
 def _query() -> "sa.Select[Any]":

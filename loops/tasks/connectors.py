@@ -5,6 +5,7 @@ whatever its servers list by then.
 """
 
 import asyncio
+import importlib
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from loops.ports import Clock, Writer
 from loops.store import tasks as store
 from loops.store.patience import persist
 from loops.tasks.equipment import Job, Kit
+from loops.threads import off_loop
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -141,6 +143,7 @@ class Connectors:
             yield None
             return
         found = [await self._connection(job, one) for one in wanted]
+        await off_loop(lambda: importlib.import_module("loops.agent.tools.foreign_schema"))
         lines = {str(one.id): Line(server_of(one, self.commands), self.seconds) for one in found}
         try:
             offers = await self._offers(job, found, lines)

@@ -19,6 +19,7 @@ from loops.packed import unpack
 from loops.store import connections, outbox, run_queries, task_queries
 from loops.store import outputs as output_store
 from loops.store import tasks as task_store
+from loops.store import threads as thread_store
 from loops.store import workflows as workflow_store
 from loops.store.connections import ConnectionRow
 from loops.store.database import current_schema
@@ -79,7 +80,7 @@ def _task(connection: sa.Connection, task: TaskRow) -> dict[str, Any]:
     rounds = task_store.rounds(connection, task.id)
     outputs = [output_item(one, len(one.patch or b"")) for one in output_store.of_task(connection, task.id)]
     return {
-        **task_item(task),
+        **task_item(task, thread=thread_store.of_task(connection, task.id)),
         "request": request,
         "outputs": outputs,
         "transcript": {"system": system, "opening": opening, "rounds": rounds},

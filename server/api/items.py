@@ -18,6 +18,7 @@ from loops.store.threads import ThreadRow
 from loops.store.workflows import WorkflowRow
 from server.happening import run_happening
 from server.schedule_words import schedule_words
+from server.spaces import space_of_run
 from server.trigger_words import trigger_words
 from triggers.replay import Replayed
 
@@ -73,7 +74,7 @@ def delivery_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) ->
 def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
     """`event` is the event's name, `what` what happened in words; `waiting_for` and `waiting_until` are null unless it
     waits. Cost in US dollars."""
-    waits = row["status"] == "waiting"
+    waits, space = row["status"] == "waiting", space_of_run(row)
     return {
         "id": row["id"],
         "workflow": row["workflow_id"],
@@ -85,7 +86,7 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "event_uuid": row["event_uuid"],
         "delivery": row["delivery_id"],
         "replay": row["replay"],
-        "space": row["space"],
+        "space": None if space is None else space.id,
         "status": row["status"],
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,

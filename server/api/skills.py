@@ -31,7 +31,7 @@ async def listing(call: Call) -> web.Response:
 
 async def read(call: Call) -> web.Response:
     """One skill whole: `text` is its SKILL.md, `files` what else lies in its folder, by path."""
-    name = call.piece("name")
+    name = call.piece("id")
     row = await call.services.reader.read(lambda connection: store.get(connection, call.project, name))
     return answer(_whole(row))
 
@@ -48,7 +48,7 @@ async def create(call: Call) -> web.Response:
 async def replace(call: Call) -> web.Response:
     """Make a skill be what `text` and `files` say, made where there is none of this name. Tasks under way read it as it
     is from now on."""
-    name = check_skill_name(call.piece("name"))
+    name = check_skill_name(call.piece("id"))
     skill = _skill(await call.document("text", "files"))
     if skill.name != name:
         raise RequestError(f"the text names the skill {skill.name!r}", hint=f"name it {name}", path="text")
@@ -67,7 +67,7 @@ async def replace(call: Call) -> web.Response:
 
 async def delete(call: Call) -> web.Response:
     """Delete a skill. A workflow that names it cannot be saved any more, and its tasks are refused."""
-    name = call.piece("name")
+    name = call.piece("id")
     await call.services.writer.run(lambda connection: store.delete(connection, call.project, name))
     return web.Response(status=204)
 

@@ -42,6 +42,9 @@ class TaskLook:
 
     def _model(self, path: str, config: FunctionConfig, spending: Allowances) -> tuple[list[Fault], list[Fault]]:
         place, chosen = join(path, "model"), _choice(config)
+        lacking = self._lacking(path, config, chosen)
+        if lacking[0]:
+            return lacking
         try:
             # Without a model a task says so, and this process may not be the one that works on it.
             if self._models.default is None and self._models.runner_of(chosen) is None:
@@ -52,13 +55,39 @@ class TaskLook:
         provider, _, model = name.partition(":")
         if spending.limits_cost and not spending.limits_tokens and not has_price:
             return [Fault(place, f"no price is known for {name}, and there is a limit in money", _PRICE_HINT)], []
-        return [], list(self._unknown(place, chosen, provider, model))
+        return [], [*lacking[1], *self._unknown(place, chosen, provider, model)]
+
+    def _lacking(self, path: str, config: FunctionConfig, chosen: str) -> tuple[list[Fault], list[Fault]]:
+        """What a command that works in place of the built-in agent is not given."""
+        if not self._is_command(chosen):
+            return [], []
+        faults, warnings = [], []
+        if _says(config, "connectors"):
+            words = f"{chosen or 'the model'} is a command, which has no connectors"
+            faults.append(Fault(join(path, "connectors"), words, "leave them out, or name a model"))
+        if _says(config, "skills"):
+            words = (
+                f"{chosen or 'the model'} is a command, which reads no skill but those that it finds in its repository"
+            )
+            warnings.append(Fault(join(path, "skills"), words, "put into the prompt what it has to know"))
+        return faults, warnings
+
+    def _is_command(self, chosen: str) -> bool:
+        try:
+            return self._models.runner_of(chosen) is not None
+        except ConfigError:  # told of the model itself
+            return False
 
     def _unknown(self, place: str, chosen: str, provider: str, model: str) -> Iterator[Fault]:
         if chosen and provider in _LISTED and self._models.base_url is None and not priced(provider, model):
             yield Fault(
                 place, f"{provider} is not known to have a model {model!r}", "see that it is written as they do"
             )
+
+
+def _says(config: FunctionConfig, name: str) -> bool:
+    given = config.inputs.get(name)
+    return given is not None and bool(given.value)
 
 
 def _choice(config: FunctionConfig) -> str:

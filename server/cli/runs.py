@@ -25,6 +25,7 @@ def add_commands(add: Adder) -> None:
     runs.add_argument("--status", choices=_STATUSES, help="only these")
     runs.add_argument("--workflow", metavar="ID|NAME", help="only runs of this workflow")
     runs.add_argument("--delivery", metavar="ID", help="only runs that this delivery started")
+    runs.add_argument("--space", metavar="ID", help="only runs that are listed in this space")
     add_paging(runs)
     add.command("run-show", _show, "show one run: its steps, the rounds of its AI tasks, its messages").add_argument(
         "run", metavar="ID", help="its id, or 6 characters and more that it begins with"
@@ -53,6 +54,7 @@ def _runs(args: argparse.Namespace) -> int:
             status=args.status,
             workflow=workflow,
             delivery=args.delivery,
+            space=args.space,
             limit=args.limit,
             cursor=args.cursor,
         )

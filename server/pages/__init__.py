@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, outbox, run, runs, schedules, starts, workflow, workflows
+from server.pages import deliveries, outbox, quotas, run, runs, schedules, spaces, starts, workflow, workflows
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -35,6 +35,9 @@ def register_pages(app: web.Application) -> None:
     app.router.add_get("/schedules/{id}", visited(schedules.show_schedule))
     app.router.add_post("/schedules/{id}/pause", visited(schedules.pause_schedule, "editor"))
     app.router.add_post("/schedules/{id}/resume", visited(schedules.resume_schedule, "editor"))
+    app.router.add_get("/quotas", visited(quotas.show_quotas))
+    app.router.add_get("/spaces", visited(spaces.list_spaces))
+    app.router.add_get("/spaces/{id}", visited(spaces.show_space))
     app.router.add_get("/workflows", visited(workflows.list_workflows))
     app.router.add_get("/workflows/{id}", visited(workflow.show_workflow))
     app.router.add_post("/workflows/{id}/run", visited(starts.run_workflow, "editor"))

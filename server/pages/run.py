@@ -27,6 +27,7 @@ from server.pages.outputs import shown_outputs
 from server.pages.tasks import TaskShown, shown_task
 from server.pages.visit import Visit
 from server.pages.words import took
+from server.spaces import space_of_run
 
 MOST_RESULT = 20_000
 MOST_LOG = 64_000
@@ -107,6 +108,7 @@ async def run_page(
         status,
         run=run,
         what=read.what,
+        space=space_of_run(run),
         steps=read.steps,
         messages=read.messages,
         variables=_value(run["state"].get("variables")),

@@ -25,7 +25,7 @@ async def list_runs(visit: Visit) -> web.Response:
     query, project = visit.request.query, visit.who.project_id
     status = one_of(query.get("status"), STATUSES, "status")
     before = run_cursor(query.get("before"))
-    narrowed = {name: wanted_id(query[name], name) for name in ("workflow", "delivery") if query.get(name)}
+    narrowed = {name: wanted_id(query[name], name) for name in ("workflow", "delivery", "space") if query.get(name)}
 
     def read(connection: sa.Connection) -> tuple[list[Mapping[str, Any]], Mapping[str, Spent], Mapping[str, str]]:
         found = run_queries.page(
@@ -36,6 +36,7 @@ async def list_runs(visit: Visit) -> web.Response:
             status=status,
             workflow_id=narrowed.get("workflow"),
             delivery_id=narrowed.get("delivery"),
+            space=narrowed.get("space"),
         )
         told = happenings(connection, [row["delivery_id"] for row in found if row["delivery_id"]])
         return found, task_queries.spent_by_runs(connection, [row["id"] for row in found]), told

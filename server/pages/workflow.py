@@ -21,6 +21,7 @@ from loops.store.holds import HoldRow
 from loops.store.run_queries import UnderWay
 from loops.store.schedules import ScheduleRow
 from loops.store.task_queries import Spent
+from loops.store.tasks import owner_can_run
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from loops.webhooks import Address
@@ -33,6 +34,7 @@ from server.pages.run import run_took
 from server.pages.schedules import shown_schedules
 from server.pages.visit import Visit
 from server.quotas import QuotaUse, limits_of, workflow_use
+from server.spaces import named_space
 from server.trigger_words import trigger_words
 from triggers.manual.event import STARTED_BY_HAND
 
@@ -59,6 +61,7 @@ class _Read:
     held: list[HoldRow]
     tasks: int
     address: Address | None
+    is_ownerless: bool
 
 
 async def show_workflow(visit: Visit) -> web.Response:
@@ -96,6 +99,8 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         under_way=read.under_way,
         schedules=shown_schedules([(one, row) for one in read.schedules]),
         is_scheduled=stored_trigger(row.definition).get("type") == "schedule",
+        is_ownerless=read.is_ownerless,
+        space=named_space(row.space),
         tasks=read.tasks,
         spent=spent_words(read.spent),
         cost_days=COST_DAYS,
@@ -122,6 +127,7 @@ def _read(connection: sa.Connection, visit: Visit, workflow_id: str) -> _Read:
         held=holds.of_workflow(connection, workflow_id, _MOST_HELD),
         tasks=tasks,
         address=visit.services.webhooks.known(connection, row) if visit.may("editor") else None,
+        is_ownerless=row.status == "active" and not owner_can_run(connection, workflow_id),
     )
 
 

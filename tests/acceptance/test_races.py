@@ -20,6 +20,7 @@ import pytest_asyncio
 import sqlalchemy as sa
 
 from loops.store import connections
+from loops.store.brake_tables import holds
 from loops.store.people_tables import persons
 from loops.store.tables import deliveries
 from server.app import Wiring
@@ -29,6 +30,7 @@ from tests.integration.github_loops import comment, exact
 from tests.integration.running import (
     PROJECT,
     Running,
+    delay_action,
     eventually,
     issue,
     log_action,
@@ -190,6 +192,42 @@ async def test_mq_08_a_hash_that_both_count_fires_as_often_as_if_one_counted(
     sent = await asyncio.gather(*(both.github(number, issue(name, number)) for number in range(24)))
     assert len(await both.runs(flow)) == fires
     assert await both.stages(sent, flow) == {"start": fires, "mask": 24 - fires}
+
+
+BRAKES = [
+    ({"trigger_rate_limit": {"count": 5, "period": 3600}}, {"start": 5, "rate_limit": 19}, 5),
+    ({"trigger_overlap": {"policy": "skip"}}, {"start": 1, "overlap": 23}, 1),
+    ({"trigger_overlap": {"policy": "queue", "maximum": 3}}, {"start": 4, "overlap": 20}, 4),
+    ({"trigger_overlap": {"policy": "parallel", "maximum": 3}}, {"start": 3, "overlap": 21}, 3),
+]
+
+
+@pytest.mark.parametrize(("brake", "stages", "count"), BRAKES, ids=str)
+async def test_gh_15_what_both_decide_at_once_on_one_key_comes_to_what_one_would_decide(
+    both: Both, brake: dict[str, Any], stages: dict[str, int], count: int
+) -> None:
+    name = f"acme/brake-{uuid.uuid4().hex[:8]}"
+    held = workflow(name, delay_action("wait", "1h"), repository=name, **brake)
+    flow = (await both.here.create(held)).id
+    sent = await asyncio.gather(*(both.github(number, issue(name, number)) for number in range(24)))
+    assert len(await both.runs(flow)) == count
+    assert await both.stages(sent, flow) == stages
+    await both.here.services.workflows.disable(PROJECT, flow, running="cancel")
+    assert {run["status"] for run in await both.runs(flow)} == {"cancelled"}
+
+
+async def test_of_what_both_hold_for_one_key_one_goes_on_once(both: Both) -> None:
+    debounce = {"quiet": 1, "longest": 2, "key": "{event.properties.action}"}
+    flow = (await both.here.create(listening("acme/debounce", trigger_debounce=debounce))).id
+    sent = await asyncio.gather(*(both.github(n, issue("acme/debounce", n)) for n in range(24)))
+    await both.settled()
+    query = sa.select(sa.func.count()).where(holds.c.workflow_id == flow, holds.c.released_at.is_(None))
+    await eventually(lambda: both.here.read(lambda c: c.execute(query).scalar_one()), lambda count: count == 0)
+    stages = await both.stages(sent, flow)
+    found = await both.runs(flow)
+    assert stages == {"start": len(found), "debounce": 24 - len(found)}
+    assert 1 <= len(found) <= 3
+    assert len({run["delivery_id"] for run in found}) == len(found)
 
 
 async def test_gh_21_events_of_one_subject_start_ten_runs_between_both_and_in_their_order(both: Both) -> None:

@@ -47,7 +47,7 @@ class Shop:
     allowances: Allowances
     clock: At = field(default_factory=At)
 
-    def budget(self, workflow: str = "flow", task: str = "", pricing=cents) -> StoredBudget:  # type: ignore[no-untyped-def]
+    def budget(self, workflow: str = "flow", task: str = "", pricing=cents) -> StoredBudget:
         claimed = ClaimedTask(task or new_id(), PROJECT, workflow, "run", "task", "", {}, (), None, False)
         return StoredBudget(self.database.writer, self.clock, claimed, Limits(spending=self.allowances), pricing)
 

@@ -33,6 +33,7 @@ from loops.store.ids import new_id
 from loops.store.runs import NewRun, StepRow
 from loops.store.tables import projects
 from loops.store.workflows import WorkflowRow
+from loops.tasks.allowance import Limits
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
 from loops.threads import off_loop
@@ -330,7 +331,7 @@ def _forecasts(box: SecretBox, database: Database, clock: SetClock, definitions:
     clients = GitHubClients(box)
     rights = Rights(clients, database.writer, clock, answered=lambda: None)
     audience = Audience(definitions, rights, OwnOutput(Marks(box.derive_all(PURPOSE))), clients, 0)
-    return Forecasts(database.reader, clock, SOURCES, audience, QuotaLimits(), "")
+    return Forecasts(database.reader, clock, SOURCES, audience, Limits(), "")
 
 
 def _services(settings: Settings, database: Database, clock: SetClock, engine: EngineLog, public_url: str) -> Services:

@@ -17,7 +17,7 @@ from loops.store.tables import events, runs
 from server.app import Wiring
 from server.brake_words import brake_words
 from server.explain import explained
-from tests.integration.running import PROJECT, Running, issue, log_action, running, workflow
+from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
 from tests.integration.test_dispatch import Failing, all_batches, batch, posted
 from tests.integration.test_masking import Clock
 from triggers.stages import Stages
@@ -355,7 +355,21 @@ async def test_the_sweeper_lets_begin_what_another_release_left_waiting(service,
     assert (found.acting, found.waiting) == ((second,), ())
 
 
-async def test_a_workflows_page_shows_its_brakes_and_what_they_hold(service, clock):
+async def test_a_run_that_is_given_up_lets_the_next_begin(service, clock):
+    flow = await braked(service, "acme/given-up", overlap={"policy": "queue", "maximum": 5})
+    first, second = [(await told(service, await sent(service, "acme/given-up")))[2] for _ in range(2)]
+    # Its segments have died again and again, and the engine knows none of them any more.
+    lost = runs.update().where(runs.c.id == first).values(seq=9, restarts=9)
+    await service.write(lambda connection: connection.execute(lost))
+    clock.go(60)
+    one = service.services
+    sweeper = Sweeper(one.writer, one.reader, service.service._client, one.engine, clock)
+    await eventually(sweeper.sweep, lambda mended: not mended)
+    assert [(await service.run(run))["status"] for run in (first, second)] == ["failed", "queued"]
+    assert (await service.read(lambda connection: overlaps.under_way(connection, flow))).acting == (second,)
+
+
+async def test_brakes_are_told_in_words(service):
     flow = await braked(
         service,
         "acme/page",

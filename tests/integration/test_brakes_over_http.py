@@ -36,7 +36,7 @@ async def cli(api: Api, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[i
 
 
 async def test_pages_and_verdicts_tell_what_holds_back_and_what_is_held(api: Api) -> None:
-    brakes = {
+    brakes: dict[str, Any] = {
         "trigger_debounce": {"quiet": 600, "longest": 3600, "key": KEY},
         "trigger_overlap": {"policy": "queue", "maximum": 2},
     }
@@ -79,7 +79,7 @@ async def test_a_run_that_waits_for_its_turn_says_so_and_a_start_that_overlaps_i
 async def test_a_forecast_of_a_stored_workflow_and_of_a_file_tell_the_same(
     api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    limit = {"trigger_rate_limit": {"count": 2, "period": 3600}}
+    limit: dict[str, Any] = {"trigger_rate_limit": {"count": 2, "period": 3600}}
     document = listening("forecast", repository="acme/forecast", status="draft", **limit)
     flow = (await api.post("workflows", document))["id"]
     hook = await api.github()
@@ -118,7 +118,7 @@ async def test_a_forecast_that_is_asked_for_wrongly_says_where(api: Api, body: d
 
 async def test_a_forecast_of_a_webhook_looks_at_its_own_address_and_one_by_hand_at_nothing(api: Api) -> None:
     name = {"event": {"value": "order {request.body.kind}"}, "distinct_id": {"value": "{request.body.who}"}}
-    brake = {"trigger_masking": {"hash": "{event.properties.who}", "ttl": 3600}}
+    brake: dict[str, Any] = {"trigger_masking": {"hash": "{event.properties.who}", "ttl": 3600}}
     document = workflow("hooked", {"type": "webhook", "inputs": name, "allow_unverified": True}, **brake)
     flow = (await api.post("workflows", document))["id"]
     path = (await api.get(f"workflows/{flow}/webhook"))["url"].removeprefix(api.service.url)

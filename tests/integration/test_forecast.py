@@ -145,7 +145,7 @@ async def told(service: Running, ids: Sequence[str], flow: str) -> Counter[str]:
     return found
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_brakes=st.fixed_dictionaries({}, optional=dict(BRAKES)), came=ARRIVALS)
 async def test_a_forecast_counts_what_a_live_run_over_the_same_deliveries_does(
     service: Running, clock: Clock, given_brakes: Mapping[str, Any], came: Sequence[tuple[int, int, str]]

@@ -289,12 +289,23 @@ async def test_runs_are_started_counted_and_read(api: Api) -> None:
         assert (await operator.call("quotas-get"))["project"]["used"] == 0
 
 
-async def test_what_this_release_lacks_is_said_and_not_pretended(api: Api) -> None:
+async def test_an_agent_stores_a_skill_and_finds_what_a_task_may_name(api: Api) -> None:
+    text = "---\nname: {}\ndescription: How we sort.\n---\nAsk first.\n"
     async with agent(api) as builder:
-        for tool in ("mcp-connections-list", "skill-list"):
-            told = await builder.call(tool)
-            assert told["items"] == []
-            assert "not built yet" in told["note"]
+        made = await builder.call("skill-create", text=text.format("triage"), files={"words.md": "w"})
+        assert (made["name"], made["files"]) == ("triage", {"words.md": "w"})
+        await builder.call("skill-update", name="triage", text=text.format("triage"))
+        assert (await builder.call("skill-get", name="triage"))["files"] == {}
+        listed = await builder.call("skill-list", search="sort")
+        assert [one["name"] for one in listed["items"]] == ["triage"]
+        error = await builder.refused("skill-update", name="triage", text=text.format("other"))
+        assert error["hint"] == "name it triage"
+        assert (await builder.call("mcp-connections-list"))["items"] == []
+        settings = {"url": "http://127.0.0.1:1/mcp", "token": "a-secret-token", "reads": "search"}
+        connection = await api.post("integrations", {"kind": "mcp", "name": "wiki", "settings": settings})
+        (listed,) = (await builder.call("mcp-connections-list", search="WIK"))["items"]
+        assert (listed["id"], listed["reads"], listed["transport"]) == (connection["id"], ["search"], "http")
+        assert "a-secret-token" not in str(await builder.call("integrations-list"))
 
 
 async def test_function_templates_tell_their_inputs(api: Api) -> None:

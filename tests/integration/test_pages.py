@@ -33,6 +33,9 @@ PAGES = (
     "/outbox/x",
     "/workflows",
     "/workflows/x",
+    "/quotas",
+    "/spaces",
+    "/spaces/x",
 )
 CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/outbox/x/resend", "/workflows/x/enable", "/workflows/x/disable")
 HOSTILE = (
@@ -260,6 +263,8 @@ async def every_page(site: Site, text: str = "plain") -> list[str]:
         f"/runs/{failed}",
         f"/runs/{waiting}",
         "/workflows",
+        "/quotas",
+        "/spaces",
     ]
 
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from loops.agent.models.scripted import ScriptedTurn
 from loops.agent.transcript import Usage
 from loops.errors import Conflict
+from loops.runs.sweeper import Sweeper
 from loops.store import threads as store
 from loops.store.tables import workflows
 from loops.store.thread_tables import threads
@@ -28,6 +29,7 @@ from tests.integration.running import PROJECT, Running, eventually, running
 from tests.integration.tasking import calls, ends, rounds_of, scripted, task_of
 from tests.integration.test_slack_echo import comes_back
 from tests.integration.test_slack_sockets import FAST
+from tests.integration.test_sweeper import Ahead
 from tests.integration.threading import MARK, Gate, Thread, connected, thread_loop, waits
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -155,6 +157,48 @@ async def test_what_comes_too_late_for_the_last_round_is_the_next_turn(thread: T
     await thread.answered("Done.", "And that.")
     assert await thread.said() == [("U0ADA", 2)]
     assert (await thread.is_("listening", 2)).turns[1]["ending"] == "done"
+
+
+async def lost_turn(thread: Thread) -> int:
+    """A turn is due, and has no place in the queue; the seq of it."""
+
+    def begin(connection: sa.Connection) -> int:
+        row, now = store.held(connection, thread.task_id), thread.live.services.clock.now()
+        assert row is not None
+        ts, said = "1793690000.000100", {"text": "Since when?"}
+        assert store.say(connection, thread.task_id, ts, user="U0ADA", said=said, delivery_id="d", now=now)
+        return store.begin_turn(connection, row, now)
+
+    return await thread.live.write(begin)
+
+
+async def test_a_turn_that_lost_its_place_in_the_queue_gets_another(thread: Thread) -> None:
+    await thread.listen("plain")
+    await thread.begin()
+    await thread.is_("listening")
+    await lost_turn(thread)
+    ahead, services = Ahead(), thread.live.services
+    ahead.by = timedelta(minutes=1)
+    client, threads_of = thread.live.service._client, thread.live.service._threads
+    sweeper = Sweeper(services.writer, services.reader, client, services.engine, ahead, threads=threads_of)
+    await sweeper.sweep()
+    await thread.answered("It is *urgent*.", "Since noon.")
+    await thread.is_("listening", 2)
+
+
+async def test_a_turn_whose_workers_die_again_and_again_ends_and_says_so(thread: Thread) -> None:
+    await thread.listen("plain")
+    await thread.begin()
+    await thread.is_("listening")
+    await thread.answered("It is *urgent*.")
+    seq = await lost_turn(thread)
+    ends_it = partial(thread.live.service._threads.mend_turn, task_id=thread.task_id, seq=seq, again=False)
+    await thread.live.write(ends_it)
+    row = await thread.is_("closed", 2)
+    assert (row.reason, row.turns[1]["ending"]) == ("the turn ended as failed", "interrupted")
+    await until(lambda: len(thread.answers()) == 2)
+    assert thread.answers()[1].startswith(MARK)
+    assert "its worker died again and again" in thread.answers()[1]
 
 
 async def test_of_many_who_want_a_thread_at_once_one_has_it(thread: Thread) -> None:

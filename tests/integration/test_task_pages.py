@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from loops.agent.transcript import Usage
+from loops.store import projects, spendings, threads
 from loops.store import tasks as task_store
-from loops.store import threads
+from loops.store import workflows as store
 from loops.store.thread_tables import threads as thread_table
 from loops.store.threads import NewThread, Place
 from loops.store.workflows import WorkflowRow
@@ -380,6 +382,67 @@ async def test_a_loop_that_was_changed_says_by_what_on_its_page(site: Site) -> N
     assert "changed: more than a loop" in (await read(site, "/workflows")).text
     other = await site.workflow(name="Of another origin")
     assert "Changed:" not in (await read(site, f"/workflows/{other.id}")).text
+
+
+# Quotas, spaces and owners
+
+
+async def test_the_page_of_quotas_tells_what_today_took_of_how_much(site: Site) -> None:
+    task = await a_task(site)
+    await site.services.writer.run(
+        lambda connection: projects.set_quotas(
+            connection, task.project_id, {"project_tokens": 9_000, "workflow_cost": "2"}
+        )
+    )
+    await spend(site, task, 1_200, Decimal("0.5"))
+    await spend(site, task, 300, None)
+    page = await read(site, "/quotas")
+    assert "Tasks of the project 1 of 500, 1 under way" in page.text
+    assert "Tokens 1,500 of 9,000" in page.text
+    assert "$0.5000 + unknown of $2.00 now" in page.text
+    for path in ("/workflows", f"/workflows/{task.workflow_id}"):
+        assert "/quotas" in (await read(site, path)).links()
+
+
+async def spend(site: Site, task: TaskRows, tokens: int, cost: Decimal | None) -> None:
+    await site.services.writer.run(
+        lambda connection: spendings.put(
+            connection,
+            task_id=task.id,
+            key=str(tokens),
+            project_id=task.project_id,
+            workflow_id=task.workflow_id,
+            tokens=tokens,
+            cost=cost,
+            settled=True,
+            now=NOW,
+        )
+    )
+
+
+async def test_a_space_has_a_page_with_its_loops_and_runs(site: Site) -> None:
+    workflow = await site.workflow(name="Sorts issues")
+    await site.services.writer.run(lambda connection: store.update(connection, workflow.id, space=f"s 1/2|{HOSTILE}"))
+    task = await a_task(site, workflow)
+    for path in ("/spaces", f"/runs/{task.run_id}", f"/workflows/{workflow.id}"):
+        assert "/spaces/s%201%2F2" in (await read(site, path)).links()
+    page = await read(site, "/spaces/s%201%2F2")
+    assert {f"/workflows/{workflow.id}", f"/runs/{task.run_id}", "/runs?space=s+1%2F2"} <= set(page.links())
+    assert not page.all("script")
+    listed = await read(site, "/runs?space=s+1%2F2")
+    assert f"/runs/{task.run_id}" in listed.links()
+    assert f"/runs/{task.run_id}" not in (await read(site, "/runs?space=other")).links()
+    assert (await site.get("/spaces/other")).status == 404
+
+
+async def test_a_loop_whose_owner_was_revoked_says_that_its_tasks_are_refused(site: Site) -> None:  # D46
+    workflow = await site.workflow(status="active")
+    writer = site.services.writer
+    await writer.run(lambda connection: store.update(connection, workflow.id, enabled_by=None))
+    words = "Its tasks are refused: the token of whoever enabled it last was revoked."
+    assert words in (await read(site, f"/workflows/{workflow.id}")).text
+    await writer.run(lambda connection: store.update(connection, workflow.id, enabled_by="somebody"))
+    assert words not in (await read(site, f"/workflows/{workflow.id}")).text
 
 
 # Its thread

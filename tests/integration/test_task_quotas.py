@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
-from loops.store import projects, spendings
+from loops.store import connections, projects, spendings
 from loops.store.tables import workflows
 from loops.store.task_tables import tasks
 from loops.tasks.allowance import Allowance, Allowances, Limits
@@ -266,3 +266,18 @@ async def test_a_project_may_have_quotas_of_its_own(service):
     finally:
         await service.write(lambda connection: projects.set_quotas(connection, PROJECT, {}))
     assert "daily limit of 3 tasks" in refused.reason
+
+
+async def test_a_token_that_is_revoked_owns_nothing_any_more(service):  # D46
+    token = uuid.uuid4().hex
+    now = service.services.clock.now()
+    made = {"token_id": token, "project_id": PROJECT, "name": "ada", "role": "editor", "digest": token, "now": now}
+    await service.write(lambda connection: connections.insert_token(connection, **made))
+    document = workflow("owned", task_action(), repository="acme/owned")
+    flow = (await service.services.workflows.create(PROJECT, document, token)).row
+    order = Order(service, flow.id, [])
+    assert not isinstance(await order.create(), NotAllowed)
+    await service.write(lambda connection: connections.revoke_token(connection, PROJECT, token, now))
+    assert await order.create(key=f"{order.key}:2") == NotAllowed()
+    run_id = await service.started(flow.id, issue("acme/owned"))
+    assert "Workflow has no owner who can run tasks." in (await service.until(run_id, "failed"))["reason"]

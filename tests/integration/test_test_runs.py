@@ -252,6 +252,23 @@ async def test_the_hash_of_a_mask_is_told_and_nothing_is_counted(site: Site) -> 
         assert (answer.status, "its hash is 'ada'" in answer.log[0]["text"]) == ("success", True)
 
 
+async def test_the_keys_of_brakes_are_told_and_nothing_is_counted(site: Site) -> None:
+    brakes = {
+        "trigger_rate_limit": {"count": 1, "period": 60},
+        "trigger_debounce": {"quiet": 60, "longest": 60, "key": "{event.properties.sender}"},
+        "trigger_overlap": {"policy": "skip", "key": "{event.properties.review_state}"},
+    }
+    for _ in range(2):
+        answer = await outcome(site, {**loop(), **brakes})
+        assert answer.status == "success"
+        said = "; what was counted before is not looked at"
+        assert [line["text"] for line in answer.log] == [
+            f"trigger_rate_limit: all events count together{said}",
+            f"trigger_debounce: its key is 'ada'{said}",
+            f"trigger_overlap: it is not held back, its key is null{said}",
+        ]
+
+
 async def test_a_schedule_and_a_start_by_hand_need_no_event(site: Site) -> None:
     scheduled = await outcome(site, loop("schedule"), happened=None)
     assert (scheduled.status, scheduled.event["event"]) == ("success", "$scheduled")  # type: ignore[index]

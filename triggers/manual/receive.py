@@ -15,13 +15,12 @@ from loops.errors import Conflict
 from loops.event import JsonValue
 from loops.ports import Clock, Engine, Writer
 from loops.projects import project_filters
-from loops.runs.settling import Stop, nothing_to_stop
 from loops.store import deliveries, run_keys
 from loops.store import workflows as workflows_store
 from loops.store.held_rows import once_free
 from loops.store.workflows import WorkflowRow
 from triggers.manual.event import read_variables, to_event, trigger_started_by_hand
-from triggers.overlap_stage import Starting
+from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.starting import Begin, Start, admission, start_run, undelivered
 from triggers.verdict import Verdict
 
@@ -32,11 +31,11 @@ class ByHand:
     """Of the brakes overlap alone holds for a start by hand; the quotas of its tasks do too."""
 
     def __init__(
-        self, writer: Writer, engine: Engine, clock: Clock, begin: Begin, stop: Stop = nothing_to_stop
+        self, writer: Writer, engine: Engine, clock: Clock, begin: Begin, cancel: Cancel = cancel_alone
     ) -> None:
-        """`stop` stops what a run waits for that another one replaces."""
+        """`cancel` ends runs that others replace."""
         self._writer = writer
-        self._starting = Starting(engine, stop)
+        self._starting = Starting(engine, cancel)
         self._clock = clock
         self._begin = begin
 

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from loops.definition.stored import stored_entry, stored_variables
 from loops.errors import LoopsError, RequestError, RowHeld, StoreBusy
 from loops.ports import Clock, Engine, Reader, Writer
-from loops.runs.settling import Stop, nothing_to_stop
 from loops.runs.state import RunState
 from loops.runs.variables import MOST_BYTES, size_of
 from loops.schedules.draft import CatchUp
@@ -26,7 +25,7 @@ from loops.storable import storable_text
 from loops.store import schedules as store
 from loops.store.schedules import ScheduleRow
 from loops.store.workflows import WorkflowRow
-from triggers.overlap_stage import Starting
+from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.schedule.event import to_event
 from triggers.schedule.plan import Due, Outcome, Plan, plan
 from triggers.schedule.sheet import Sheet
@@ -67,12 +66,12 @@ class Occurrences:
         engine: Engine,
         clock: Clock,
         observe: Callable[[Claimed], None] = lambda _claimed: None,
-        stop: Stop = nothing_to_stop,
+        cancel: Cancel = cancel_alone,
     ) -> None:
-        """`stop` stops what a run waits for that another one replaces."""
+        """`cancel` ends runs that others replace."""
         self._writer = writer
         self._reader = reader
-        self._starting = Starting(engine, stop)
+        self._starting = Starting(engine, cancel)
         self._clock = clock
         self._observe = observe
         self._held: list[ScheduleRow] = []  # of one batch

@@ -5,20 +5,12 @@ What a server says of its tools, and what they answer, is data of somebody else:
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from jsonschema.validators import extend
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-
 from loops.agent.model import ToolSpec
-from loops.agent.tools.tool import CallContext, Effect, ToolError
-from loops.definition.findings import join
+from loops.agent.tools.tool import CallContext, Effect
 from loops.event import JsonValue
 from loops.invisible import without_invisible
 
@@ -29,9 +21,7 @@ MOST_SCHEMA = 16_000
 MOST_TEXT = 12_000
 MOST_OFFERED = 100
 """Tools of one connector."""
-_MOST_REFERENCES = 500
 _MOST_DEPTH = 24
-_MOST_FAULTS = 10
 _MAPS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _TOLD_BY_NOBODY = frozenset({"title", "examples", "$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "default"})
 _NOT_A_LETTER = re.compile(r"[^A-Za-z0-9_-]+")
@@ -120,11 +110,9 @@ def _unfit(tool: Described, allowed: Allowed) -> str:
         return "its schema is nested too deep"
     if len(str(tool.schema)) > MOST_SCHEMA:
         return "its schema is too large"
-    try:
-        Draft202012Validator.check_schema(dict(tool.schema))
-    except (SchemaError, RecursionError):
-        return "its schema is none"
-    return ""
+    from loops.agent.tools.foreign_schema import is_schema
+
+    return "" if is_schema(tool.schema) else "its schema is none"
 
 
 def _depth(value: object) -> int:
@@ -199,48 +187,10 @@ class ConnectorTool:
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> JsonValue:  # noqa: ARG002
         """See Tool."""
+        from loops.agent.tools.foreign_schema import check_arguments
+
         check_arguments(self.offer.parameters, arguments)
         return await self.ask(self.offer.theirs, arguments)
-
-
-def check_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Raises ToolError naming what does not fit. The schema is a stranger's: nothing is fetched for it, its patterns
-    are the server's to hold, and what it refers to in circles is given up."""
-    budget = _References(_MOST_REFERENCES)
-    held = extend(Draft202012Validator, {"pattern": _not_held, "patternProperties": _not_held, "$ref": budget.held})
-    validator = held(dict(schema), registry=Registry())
-    try:
-        faults = list(islice(validator.iter_errors(dict(arguments)), _MOST_FAULTS))
-    except (_TooMany, RecursionError, Unresolvable) as error:
-        raise ToolError("BAD_SCHEMA", "the tool's schema cannot be held", "go on without this tool") from error
-    if faults:
-        told = "; ".join(sorted(_fault(one) for one in faults))
-        expected = ", ".join(map(str, schema.get("properties") or ())) or "none"
-        raise ToolError("BAD_ARGUMENTS", told, f"arguments of this tool: {expected[:500]}")
-
-
-class _TooMany(Exception):
-    """A schema refers to itself again and again."""
-
-
-@dataclass(slots=True)
-class _References:
-    left: int
-
-    def held(self, validator: Any, reference: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ANN401
-        self.left -= 1
-        if self.left < 0:
-            raise _TooMany
-        yield from Draft202012Validator.VALIDATORS["$ref"](validator, reference, instance, schema)
-
-
-def _not_held(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> Iterator[ValidationError]:  # noqa: ANN401
-    return iter(())
-
-
-def _fault(error: ValidationError) -> str:
-    place = join("", *error.absolute_path) or "arguments"
-    return f"{place}: {error.message[:200]}"
 
 
 def fenced(connector: str, texts: Sequence[str], structured: JsonValue, left_out: Sequence[str]) -> JsonValue:

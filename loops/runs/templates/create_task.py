@@ -32,7 +32,8 @@ _MOCKED: Mapping[str, JsonValue] = {"string": "…", "number": 0, "boolean": Fal
 _MENDS: Mapping[str, str] = {
     "timeout": "give it more time with LOOPS_TASK_SECONDS (a runner with its seconds), or ask for less in the prompt",
     "max_rounds": "allow more rounds with LOOPS_TASK_ROUNDS, or ask for less in the prompt",
-    "budget": "allow more with LOOPS_TASK_TOKENS or LOOPS_TASK_COST, or ask for less in the prompt",
+    "budget": "allow more with LOOPS_TASK_TOKENS or LOOPS_TASK_COST, or in the daily budget that the reason names; or "
+    "ask for less in the prompt",
     "stuck": "look at its last rounds for the call that it repeated, and say in the prompt what to do where that gives "
     "nothing new; or name a stronger model",
     "no_tool": "name a model that calls tools: this one answered in words alone",

@@ -68,9 +68,10 @@ TOOLS = (
     Tool(
         "skill-get",
         READS,
-        route("GET", "/skills/{name}"),
+        route("GET", "/skills/{id}"),
         "Read one skill whole: its SKILL.md and the further files of its folder.",
         takes("name", name=_SKILL),
+        renamed={"name": "id"},
     ),
     Tool(
         "skill-create",
@@ -82,9 +83,10 @@ TOOLS = (
     Tool(
         "skill-update",
         OVERWRITES,
-        route("PUT", "/skills/{name}"),
+        route("PUT", "/skills/{id}"),
         "Replace a skill by another text and other files; those that are left out are gone.",
         takes("name", "text", name=_SKILL, text=_TEXT, files=_FILES),
+        renamed={"name": "id"},
     ),
     Tool(
         "cdp-function-templates-list",

@@ -25,6 +25,7 @@ TOOLS = (
             id=identity("Only runs of this workflow."),
             status=choice("Only runs of this status.", *get_args(RunStatus)),
             delivery=identity("Only runs that this delivery started."),
+            space=identity("Only runs that are listed in this space."),
             **PAGE,
         ),
         outside=True,

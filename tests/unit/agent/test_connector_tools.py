@@ -13,10 +13,10 @@ from loops.agent.tools.connector import (
     ConnectorTool,
     Described,
     Offered,
-    check_arguments,
     offered,
     prefix_of,
 )
+from loops.agent.tools.foreign_schema import check_arguments
 from loops.agent.tools.tool import CallContext, ToolError
 
 ALL = Allowed(read_only=False)

@@ -367,3 +367,18 @@ def test_the_github_app_manifest_asks_for_what_its_events_need() -> None:
     assert {needs[event] for event in manifest["default_events"]} == set(manifest["default_permissions"])
     assert manifest["hook_attributes"]["url"].endswith("/hooks/github/CONNECTION")
     assert manifest["public"] is False
+
+
+def test_commands_of_mcp_servers_are_named_and_read_as_a_shell_would(tmp_path: Path) -> None:
+    line = "files=/usr/bin/files --root '/srv/my docs', wiki = wiki-mcp"
+    wanted = {"files": ("/usr/bin/files", "--root", "/srv/my docs"), "wiki": ("wiki-mcp",)}
+    assert settings({"LOOPS_MCP_COMMANDS": line}).mcp_commands == wanted
+    assert settings().mcp_commands == {}
+    given = toml(tmp_path, 'mcp_commands = ["files=/usr/bin/files --root \'/srv/my docs\'", "wiki=wiki-mcp"]')
+    assert settings({}, given).mcp_commands == wanted
+
+
+@pytest.mark.parametrize("text", ["files", "files=", "Files=x", "../x=y", "files='", "a=x,a=y"])
+def test_what_is_no_named_command_is_refused(text: str) -> None:
+    (fault,) = faults({"LOOPS_MCP_COMMANDS": text})
+    assert fault.hint

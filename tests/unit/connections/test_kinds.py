@@ -58,6 +58,18 @@ def test_every_fault_is_named_at_once() -> None:
         ("smtp", {"host": "mail", "from": "a@b.example", "username": "u"}, "settings.password"),
         ("smtp", {"host": "mail", "from": "a@b.example", "password": "p"}, "settings.username"),
         ("posthog", {}, "settings"),
+        ("mcp", {}, "settings"),
+        ("mcp", {"url": "http://127.0.0.1:1/mcp", "command": "files"}, "settings"),
+        ("mcp", {"url": "ftp://example.org"}, "settings.url"),
+        ("mcp", {"url": "https://ada:pw@example.org/mcp"}, "settings.url"),
+        ("mcp", {"url": "https://example.org/mcp?key=s3cret"}, "settings.url"),
+        ("mcp", {"command": "/usr/bin/env"}, "settings.command"),
+        ("mcp", {"command": "files", "header": "X-Key: s"}, "settings.header"),
+        ("mcp", {"url": "https://example.org", "header": "no header"}, "settings.header"),
+        ("mcp", {"url": "https://example.org", "header": "Host: other"}, "settings.header"),
+        ("mcp", {"url": "https://example.org", "header": "X-Key: a\r\nHost: other"}, "settings.header"),
+        ("mcp", {"url": "https://example.org", "tools": "a,,b"}, "settings.tools"),
+        ("mcp", {"url": "https://example.org", "enabled": "maybe"}, "settings.enabled"),
     ],
 )
 def test_settings_that_do_not_make_a_connection_together_are_refused(kind: str, settings: dict, path: str) -> None:
@@ -203,3 +215,16 @@ def test_whatever_is_given_is_checked_or_refused_with_a_place(kind: str, setting
     else:
         assert {*found.config, *found.secrets} == {*settings}
         assert all(isinstance(value, str) and value for value in (*found.config.values(), *found.secrets.values()))
+
+
+def test_a_connector_keeps_its_address_as_it_is_and_its_credentials_secret() -> None:
+    given = {
+        "url": "https://example.org/mcp/",
+        "token": "t0k",
+        "header": "X-Key:  k3y",
+        "tools": "b, a,b",
+        "enabled": "No",
+    }
+    found = checked("mcp", **given)
+    assert found.config == {"url": "https://example.org/mcp/", "tools": "a,b", "enabled": "no"}
+    assert found.secrets == {"token": "t0k", "header": "X-Key: k3y"}

@@ -117,7 +117,6 @@ def loop(trigger: str = "github", notify: str = "slack", *, structured: bool = F
                 "inputs": {
                     "prompt": {"value": "Read the text property of the triggering event and answer in one line."},
                     "repository": {"value": "acme/widgets"},
-                    "connectors": {"value": ["12"]},
                     "skills": {"value": ["triage"]},
                     "posthog_mcp_scopes": {"value": "read_only"},
                     "non_failure_status_codes": {"value": [409]},

@@ -17,6 +17,12 @@ DOCUMENTS = [
     with_function("template-log", text="{event.properties.title}"),
     with_email(html="<p>{{ event.properties.title }}</p>"),
     {**loop("event"), "trigger_masking": {"hash": "{person.id}", "ttl": 3600, "threshold": 3}},
+    {
+        **loop("github"),
+        "trigger_rate_limit": {"count": 3, "period": 60},
+        "trigger_debounce": {"quiet": 5, "longest": 60, "key": "{event.properties.number}"},
+        "trigger_overlap": {"policy": "queue", "maximum": 3, "key": "all"},
+    },
 ]
 KEYS = ["", " ", "id", "type", "value", "continue", "branch", "trigger", "exit", "function", "delay", "5m", "exact"]
 TEXTS = ["{variables.a}", "{event.properties.a}", "{{ person.name }}", "{", "}}", "a|b", "acme/widgets", "\0"]

@@ -49,7 +49,7 @@ def test_an_update_is_merged_key_by_key_and_null_removes_a_key():
     task = action(after({"op": "update_action", "id": "create_task", "patch": patch}), "create_task")
     inputs = task["config"]["inputs"]
     assert (inputs["prompt"], inputs["skills"]) == ({"value": "Look."}, {"value": ["a", "b"]})
-    assert inputs["connectors"] == {"value": ["12"]}
+    assert inputs["posthog_mcp_scopes"] == {"value": "read_only"}
     assert "repository" not in inputs
     assert (task["on_error"], task["name"]) == ("continue", "Create AI task")
 

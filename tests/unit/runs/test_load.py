@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
+from loops.definition import parse_workflow
+from loops.definition.compiled import compile_workflow
 from loops.errors import DefinitionError
+from loops.event import JsonValue
 from loops.filters import ProjectFilters
 from loops.projects import filters_of
-from loops.runs.load import ProgramLoader
+from loops.runs.load import LoadedProgram, ProgramLoader
+from loops.runs.variables import OutputVariable, assign
 from loops.store.projects import ProjectSettings
 from tests.unit.definition.documents import with_action, with_function
 
@@ -71,3 +75,27 @@ def test_settings_of_a_project_are_one_object_as_long_as_they_are_the_same():
     assert all(other is not berlin for other in others)
     with pytest.raises(DefinitionError, match="no time zone"):
         filters_of(ProjectSettings("Europe/Atlantis"))
+
+
+def test_a_task_is_asked_for_the_fields_that_its_output_variables_name_typed_by_their_variables():
+    document = with_function("template-posthog-create-task", prompt="Look.")
+    paths = {
+        "urgency": "output.urgency", "done": "output.done", "area": "output.area", "whole": "output.labels",
+        "nested": "output.a.b", "message": "final_message", "odd": "output.1st", "list": "output.a[0]",
+    }  # fmt: skip
+    document["variables"] = [
+        {"key": key, "type": kind, "default": ""}
+        for key, kind in (("urgency", "number"), ("done", "boolean"), ("area", "string"))
+    ]
+    action = document["actions"][1]
+    action["output_variable"] = [{"key": key, "result_path": path} for key, path in paths.items()]
+    loaded = LoadedProgram(compile_workflow(parse_workflow(document)))
+    assert loaded.fields(action["id"]) == {
+        "urgency": "number", "done": "boolean", "area": "string", "labels": "string"
+    }  # fmt: skip
+
+
+def test_a_path_below_a_field_is_not_asked_for_and_still_resolves():
+    result: JsonValue = {"output": {"a": {"b": [1, 2]}}}
+    outputs = [OutputVariable("nested", "output.a.b"), OutputVariable("none", "output.c.d")]
+    assert assign({}, outputs, result) == {"nested": [1, 2], "none": None}

@@ -1,12 +1,15 @@
 """A forecast's core: quotas, ends of runs, and what is still held, on a time line of its own."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from loops.event import Event
+from loops.tasks.allowance import Allowance, Allowances
 from loops.tasks.quota import QuotaLimits
 from tests.unit.triggers.brake_machine import START
 from triggers.brakes import Debounce, KeyOf, OverlapRule, Rules
-from triggers.forecast import Assumed, Forecaster, Tally
+from triggers.forecast import Forecaster
+from triggers.forecast_quotas import Assumed, Tally
 
 ALL = KeyOf(None, "trigger_overlap")
 
@@ -54,6 +57,18 @@ def test_what_other_workflows_created_counts_for_the_project_for_a_day():
     tally = forecast([1, 10, 20, day + 1], day * 2, tasks=1, other_tasks=others, limits=limits)
     assert (tally.created, dict(tally.refused)) == (3, {"project": 1})
     assert (tally.peaks["project"].most, tally.peaks["project"].at) == (3, at(1))
+
+
+def test_what_a_day_may_cost_is_held_against_it_with_what_others_spent():
+    allowed = Allowances(workflow=Allowance(cost=Decimal("0.50")), project=Allowance(cost=Decimal("1.00")))
+    each: dict[str, object] = {"tasks": 1, "cost": Decimal("0.20"), "tokens": 1000, "spending": allowed}
+    alone = forecast([0, 10, 20, 30, 86_401], 90_000, None, **each)
+    assert (alone.created, dict(alone.refused)) == (4, {"workflow_spending": 1})
+    assert alone.first_refused["workflow_spending"] == at(30)
+    beside = forecast([0, 10, 20], 90_000, None, **each, others_spent=[(at(5), 10, Decimal("0.80"))])
+    assert (beside.created, dict(beside.refused)) == (1, {"project_spending": 2})
+    tokens = Allowances(project=Allowance(tokens=1500))
+    assert forecast([0, 10, 20], 100, None, **{**each, "spending": tokens}).created == 2
 
 
 def test_what_debounce_holds_in_the_end_is_told_and_has_started_nothing():
