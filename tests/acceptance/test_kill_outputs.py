@@ -1,6 +1,7 @@
 """Killed with -9 while the outputs of a task are written: one branch, one pull request, one comment."""
 
 import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -86,11 +87,8 @@ async def yards(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) 
 
 POINTS = [
     "round:after/3",
-    "patch:after",
     "before /comments",
     "after /comments",
-    "after /issues",
-    "head:after",
     "pushed",
     "after /pulls",
     "task_end:inside",
@@ -126,3 +124,19 @@ async def test_killed_at_any_point_a_task_goes_on_in_its_checkout_and_each_outpu
     await asyncio.gather(*map(once, yards))
     branches = [branch for branch in yards[0].hub.git.branches(NAME) if branch != "main"]
     assert len(branches) == len(set(branches))
+
+
+async def test_after_all_that_a_start_leaves_nothing_of_tasks_that_are_over(yards):
+    for yard in yards:
+        left = yard.victim.folder.with_name(f"{yard.victim.folder.name}-work") / "tasks"
+        assert list(left.iterdir())
+        assert list(left.glob("*/checkout")) == []
+        assert yard.victim.process is not None
+        yard.victim.process.kill()
+        await yard.victim.died()
+        yard.victim.begin()
+
+        async def names(folder: Path = left) -> list[str]:
+            return await asyncio.to_thread(os.listdir, folder)
+
+        await eventually(names, lambda found: not found)
