@@ -36,6 +36,7 @@ from loops.store.workflows import WorkflowRow
 from loops.tasks.allowance import Limits
 from loops.tasks.quota import QuotaLimits
 from loops.tasks.service import TaskService
+from loops.tasks.thread.live import TaskThreads
 from loops.threads import off_loop
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
@@ -339,8 +340,9 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     book = ConnectionBook(database.reader, box)
     webhooks, programs, slack = Webhooks(box, clock), ProgramLoader(), SlackWorkspaces(book)
     schedules = Schedules(database.writer, database.reader, clock)
-    runs = RunControl(database.writer, database.reader, engine, clock)
     messages, _ = make_outbox(database.writer, database.reader, engine, clock, book, mask=lambda text: text, alone=True)
+    threads = TaskThreads(messages, engine, clock, 600)
+    runs = RunControl(database.writer, database.reader, engine, clock, threads=threads)
     steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
     definitions = Definitions(lambda *_revision: RunState(None), lambda *_revision: ())
     return Services(
