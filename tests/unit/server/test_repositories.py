@@ -15,5 +15,5 @@ def test_others_may_pass_through_to_what_is_theirs_and_list_nothing(tmp_path):
 
 def test_a_work_folder_that_cannot_be_made_is_told_by_its_setting(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="LOOPS_WORK_DIR: .* cannot be written"):
+    with pytest.raises(ConfigError, match=r"LOOPS_WORK_DIR: .* cannot be written"):
         _folders(tmp_path / "file")
