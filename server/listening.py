@@ -84,7 +84,8 @@ class Listening:
             self._socket.unlink(missing_ok=True)
         if self._elsewhere is not None:
             shutil.rmtree(self._elsewhere, ignore_errors=True)
-        await asyncio.wait_for(self._runner.cleanup(), drain_seconds + 5)
+        async with asyncio.timeout(drain_seconds + 5):
+            await self._runner.cleanup()
 
 
 def _answers(path: Path) -> bool:

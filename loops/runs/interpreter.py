@@ -13,8 +13,9 @@ from typing import Any, cast
 from loops.errors import LoopsError, RunFenced, StoreBusy
 from loops.ports import Clock, Engine, Writer
 from loops.runs import trace
+from loops.runs.acting import Acting, Segment
 from loops.runs.program import Program
-from loops.runs.settling import Acting, Segment, Settled, Settling, failure
+from loops.runs.settling import Settled, Settling, failure
 from loops.runs.state import Cancelled, Failed, Finish, Park, RunState, next_effect
 from loops.runs.step import Step, StepContext, StepOutcome, Transacted
 from loops.store import runs as store

@@ -14,7 +14,7 @@ from loops.runs.variables import VariablesTooLargeError, assign
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from loops.runs.settling import Acting
+    from loops.runs.acting import Acting
 
 log = logging.getLogger("loops.runs")
 

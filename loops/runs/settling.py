@@ -1,7 +1,7 @@
 """What a step came to, stored together with what follows, in one transaction."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,10 +12,10 @@ from loops.errors import LoopsError
 from loops.event import JsonValue
 from loops.ports import Clock, Engine
 from loops.runs import trace
+from loops.runs.acting import Acting
 from loops.runs.alert_words import AlertTarget, step_target
 from loops.runs.alerting import Alerting, RunEnd
 from loops.runs.partial import PartialResults
-from loops.runs.program import Program
 from loops.runs.state import (
     Cancelled,
     Effect,
@@ -33,55 +33,12 @@ from loops.runs.state import (
 )
 from loops.runs.step import StepOutcome, Transacted
 from loops.runs.succession import run_ended
-from loops.runs.variables import resolved
 from loops.store import runs as store
 from loops.store.runs import Claimed, StepRow
 
 log = logging.getLogger("loops.runs")
 
 Stop = Callable[[sa.Connection, Wait], bool]
-
-
-@dataclass(slots=True)
-class Segment:
-    """One claimed stretch of a run."""
-
-    claimed: Claimed
-    owner: str
-    program: Program
-    results: dict[str, JsonValue]
-    scope: Mapping[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """One action of a segment at work."""
-
-    segment: Segment
-    state: RunState
-    action_id: str
-    started: datetime
-    lines: trace.StepLog
-
-    def scope(self) -> dict[str, JsonValue]:
-        """What the action's templates read."""
-        results, state = self.segment.results, self.state
-        return {
-            **self.segment.scope,
-            "variables": resolved(state.variables, results),
-            "steps": results,
-            "payload": None if state.previous is None else results.get(state.previous),
-        }
-
-    def scope_with(self, result: JsonValue, variables: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """What the templates of a later action would read if this one came to `result`."""
-        results = {**self.segment.results, self.action_id: result}
-        return {
-            **self.segment.scope,
-            "variables": resolved(variables, results),
-            "steps": results,
-            "payload": result,
-        }
 
 
 @dataclass(frozen=True, slots=True)

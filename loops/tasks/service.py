@@ -18,7 +18,7 @@ from loops.store import tasks as store
 from loops.store.ids import new_id
 from loops.store.tasks import NewTask, TaskRow
 from loops.tasks.allowance import Allowance, Limits, overridden, refused_for_the_day
-from loops.tasks.ending import cancelled_end
+from loops.tasks.ends import cancelled_end
 from loops.tasks.prompt import opening_message, system_text
 from loops.tasks.quota import WINDOW, Allowed, QuotaLimits, QuotaUsage, Refused, decide
 from loops.tasks.thread.context import slack_context

@@ -26,7 +26,8 @@ from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.tasks.activity import Activity
 from loops.tasks.allowance import Limits as Quotas
-from loops.tasks.ending import end_of, end_task
+from loops.tasks.ending import end_task
+from loops.tasks.ends import end_of
 from loops.tasks.equipment import Came, Equipment, Job, equipped
 from loops.tasks.journal import StoredJournal, masked
 from loops.tasks.limits import WorkLimits

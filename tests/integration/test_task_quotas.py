@@ -281,3 +281,23 @@ async def test_a_token_that_is_revoked_owns_nothing_any_more(service):  # D46
     assert await order.create(key=f"{order.key}:2") == NotAllowed()
     run_id = await service.started(flow.id, issue("acme/owned"))
     assert "Workflow has no owner who can run tasks." in (await service.until(run_id, "failed"))["reason"]
+
+
+async def test_a_request_that_the_day_has_no_room_for_ends_the_task_with_that_reason(service):
+    flow = await service.create(workflow("poor", task_action(), repository="acme/poor"))
+    await service.write(lambda connection: projects.set_quotas(connection, PROJECT, {"workflow_tokens": 100}))
+    try:
+        run_id = await service.started(flow.id, issue("acme/poor"))
+        row = await service.until(run_id, "failed")
+    finally:
+        await service.write(lambda connection: projects.set_quotas(connection, PROJECT, {}))
+    (step,) = await service.steps(run_id)
+    assert (step["error"]["code"], step["result"]["ending"]) == ("task.budget", "budget")
+    assert "the workflow's last 24 hours to" in row["reason"]
+    assert "100 at most" in row["reason"]
+    spent = await service.read(
+        lambda connection: spendings.since(
+            connection, "workflow_id", flow.id, service.services.clock.now() - timedelta(hours=24)
+        )
+    )
+    assert spent.tokens == 0

@@ -1,6 +1,5 @@
 """Which model answers, and how it is reached; what speaks to providers is loaded when the first one is needed."""
 
-import asyncio
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from typing import Literal
 from config.secret_text import SecretText
 from loops.agent.model import Model
 from loops.errors import ConfigError, Fault
+from loops.threads import on_own_thread
 
 _ADAPTER = "loops.agent.models.adapter"
 
@@ -46,6 +46,6 @@ def model_access(choice: str, api_key: SecretText | None, base_url: str | None =
 @asynccontextmanager
 async def open_model(access: ModelAccess) -> AsyncIterator[Model]:
     """The model, to be used inside. The first call loads the provider libraries beside the event loop."""
-    adapter = await asyncio.to_thread(importlib.import_module, _ADAPTER)
+    adapter = await on_own_thread(lambda: importlib.import_module(_ADAPTER))
     async with adapter.connected(access) as model:
         yield model

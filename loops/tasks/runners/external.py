@@ -37,6 +37,7 @@ from loops.tasks.runners.told import Dialect, Errand, Invocation, Reader
 from loops.tasks.runners.trace import Spent, Trace
 from loops.tasks.runners.verdict import Came, Stop, verdict
 from loops.tasks.workspace.sandbox import Command, Ran, Room, Sandbox, Sandboxes, SandboxLimits
+from loops.threads import on_own_thread
 
 HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox, in its memory
 _PORTS = range(20_000, 60_000)
@@ -127,7 +128,7 @@ class ExternalRunner:
     async def _room(self, work: Work, invocation: Invocation, ports: Mapping[int, Path]) -> AsyncIterator[Room]:
         """The room of the task with what the command needs, or an empty one."""
         place = self.around.folder / work.job.task.id
-        await asyncio.to_thread(self._furnish, place, invocation)
+        await on_own_thread(lambda: self._furnish(place, invocation))
         try:
             room = self.around.room_of(work) or Room(place / "checkout")
             files = {path: place / Path(path).name for path in invocation.files}
@@ -139,7 +140,7 @@ class ExternalRunner:
                 limits=SandboxLimits(memory=self.settings.memory << 20, processes=_PROCESSES),
             )
         finally:
-            await asyncio.to_thread(_removed, place)
+            await on_own_thread(lambda: _removed(place))
 
     def _furnish(self, place: Path, invocation: Invocation) -> None:
         _removed(place)

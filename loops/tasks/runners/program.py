@@ -65,7 +65,8 @@ async def version_of(runner: RunnerSettings) -> str:
         fault = Fault(place, f"{runner.program} cannot be started: {error.strerror}", "name a program for this machine")
         raise ConfigError([fault]) from error
     try:
-        printed, _ = await asyncio.wait_for(process.communicate(), _SECONDS)
+        async with asyncio.timeout(_SECONDS):
+            printed, _ = await process.communicate()
     except TimeoutError:
         fault = Fault(place, f"--version gave no answer within {_SECONDS:g} seconds", "start it by hand and see")
         raise ConfigError([fault]) from None

@@ -23,7 +23,7 @@ from loops.store import tasks as task_store
 from loops.store import threads as store
 from loops.store.tasks import ClaimedTask, TaskEnd
 from loops.store.threads import NewThread, Place, ThreadRow
-from loops.tasks.ending import died
+from loops.tasks.ends import died
 from loops.tasks.thread.context import SlackContext
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from loops.tasks.workspace.faults import explained
 from loops.tasks.workspace.inside import Answer, answering, to_socket
 from loops.tasks.workspace.limiting import launcher, script
 from loops.tasks.workspace.sandbox import HOME, Command, OnLine, Ran, Room, Sandbox
-from loops.tasks.workspace.supervision import Running, Supervised, insist, kill_group
+from loops.tasks.workspace.supervision import Running, Supervised, insist, kill_group, spawned
 
 log = logging.getLogger("loops.tasks.sandbox")
 
@@ -98,7 +98,18 @@ class _BwrapSandbox:
     async def close(self) -> None:
         await self.running.end()
         if self.group is not None:
+            await self._emptied(self.group)
             self.group.remove()
+
+    async def _emptied(self, group: Group) -> None:
+        """End what is left of a command that was cancelled while it started, and has not begun."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GONE_SECONDS
+        while (left := group.members()) and loop.time() < until:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.005)
 
     async def _start(self, command: Command, on_line: OnLine | None, stack: AsyncExitStack) -> "_Started":
         """A command that runs. What has to be closed after it is left to `stack`."""
@@ -111,7 +122,7 @@ class _BwrapSandbox:
         try:
             _fill(calls, self.made_by.calls)
             _fill(options, _joined(self._options(command, tell, wait, calls)))
-            process = await asyncio.create_subprocess_exec(
+            process = await spawned(
                 *launcher(self.made_by.account, self.room.limits, command, self.group),
                 *(str(self.made_by.program), "--args", str(options), "--"),
                 *script(command, HOME, self._processes),
@@ -166,7 +177,8 @@ class _BwrapSandbox:
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb", 0)
         )
         try:
-            said = await asyncio.wait_for(reader.read(), START_SECONDS)
+            async with asyncio.timeout(START_SECONDS):  # wait_for may swallow a cancel
+                said = await reader.read()
             return _opened(int(json.loads(said)["child-pid"]), process.pid)
         except (TimeoutError, ValueError, KeyError, ProcessLookupError):
             kill_group(process.pid)
@@ -230,7 +242,8 @@ class _Namespace:
         loop, gone = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._first, gone.set)
         try:
-            await asyncio.wait_for(gone.wait(), GONE_SECONDS)
+            async with asyncio.timeout(GONE_SECONDS):
+                await gone.wait()
         except TimeoutError:
             log.critical("processes of a sandbox do not end", extra={"pid": self._outer})
             raise SandboxError("processes of the sandbox do not end", hint="look for processes in state D") from None

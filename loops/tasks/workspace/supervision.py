@@ -71,7 +71,8 @@ class Supervised:
             # Nobody holds the other end now, so there is an end to read to, unless whoever is told takes for ever.
             with contextlib.suppress(TimeoutError):
                 left = _SETTLE if stopped else max(self._left()[0], _SETTLE)
-                await asyncio.wait_for(asyncio.gather(*reading), left)
+                async with asyncio.timeout(left):
+                    await asyncio.gather(*reading)
         finally:
             await insist(self._wind_up([*reading, writing]))
         return self._came(process.returncode or 0, stopped)
@@ -190,6 +191,22 @@ async def insist(work: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
+
+
+async def spawned(*argv: str, **given: Any) -> asyncio.subprocess.Process:  # noqa: ANN401 - as of asyncio
+    """Start a program in a process group of its own; where the caller is cancelled meanwhile its whole group is killed,
+    of which asyncio would kill the first alone. Raises OSError."""
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **given))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(asyncio.CancelledError):
+            await insist(asyncio.wait([starting]))
+        if starting.exception() is None:
+            kill_group(starting.result().pid)
+            with contextlib.suppress(asyncio.CancelledError):
+                await insist(starting.result().communicate())
+        raise
 
 
 async def _dropped(tasks: "list[asyncio.Task[Any]]") -> None:
