@@ -11,7 +11,7 @@ from pathlib import Path
 from config.settings import Settings
 from loops.agent.proposals import ProposalKind
 from loops.connections.github_reach import RepositoryReach
-from loops.errors import StoreBusy
+from loops.errors import ConfigError, Fault, StoreBusy
 from loops.own_output import Marks
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
@@ -78,8 +78,8 @@ class RepositoryParts:
         while True:
             try:
                 await self.sweep()
-            except StoreBusy as error:
-                log.warning("left checkouts are not swept now: %s", error.message)
+            except (StoreBusy, OSError) as error:  # another process may sweep the same folders
+                log.warning("left checkouts are not swept now: %s", error)
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def sweep(self) -> None:
@@ -112,10 +112,15 @@ def _group(sandboxes: Sandboxes, folder: Path) -> int | None:
 
 
 def _folders(work_dir: Path) -> dict[str, Path]:
-    """The folders below the work folder. Others may pass through where a checkout is theirs, and list nothing."""
-    work_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    """The folders below the work folder. Others may pass through where a checkout is theirs, and list nothing. Raises
+    ConfigError."""
     modes = {"home": 0o700, "cache": 0o711, "tasks": 0o711, "patches": 0o700}
-    for name, mode in modes.items():
-        (work_dir / name).mkdir(exist_ok=True)
-        (work_dir / name).chmod(mode)
+    try:
+        work_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for name, mode in modes.items():
+            (work_dir / name).mkdir(exist_ok=True)
+            (work_dir / name).chmod(mode)
+    except OSError as error:
+        told, mend = f"{work_dir} cannot be written: {error.strerror}", "name a folder that the service may make"
+        raise ConfigError([Fault("LOOPS_WORK_DIR", told, mend)]) from error
     return {name: work_dir / name for name in modes}

@@ -110,3 +110,7 @@ async def test_a_worker_whose_task_was_taken_over_writes_nothing(database):
     add = (task.id, "another", "k", "comment", "acme/widgets", {"body": "Look."}, 1, now)
     with pytest.raises(RunFenced):
         await database.writer.run(lambda connection: store.add(connection, *add))
+    await task.finish()
+    ended = (task.id, OWNER, *add[2:])
+    with pytest.raises(RunFenced):
+        await database.writer.run(lambda connection: store.add(connection, *ended))

@@ -89,8 +89,8 @@ class RepositoryWork:
     @asynccontextmanager
     async def open(self, job: Job) -> AsyncIterator[Kit | None]:
         """See Equipment. Raises RepositoryError, ExternalError or SandboxError."""
-        if not job.request.get("repository"):
-            yield None
+        if not job.request.get("repository") or job.task.turn > 1:
+            yield None  # a change is written with the first turn; in later ones the agent answers from what it read
             return
         is_over = True
         try:
