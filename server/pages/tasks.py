@@ -35,6 +35,8 @@ _ENDINGS = {
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
     "runner_error": "its runner failed",
+    "not_equipped": "something that it works with is not there",
+    "internal_error": "a fault of Loops",
     "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
@@ -137,6 +139,12 @@ class TaskShown:
     thread: str = ""
     acts: bool = False
     outputs: tuple[OutputShown, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason, unless one of the outputs tells it beside itself."""
+        told = any(one.reason and one.reason in self.reason for one in self.outputs)
+        return "" if told else self.reason
 
 
 def model_words(model: str) -> str:
