@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from loops.tasks.result import skip_reason
 from server.cli.output import plain, say, table, took, when
 from server.cost_words import PART_UNKNOWN, UNKNOWN, with_source
 from server.rounds import message_lines, report_lines, round_lines
@@ -16,7 +17,7 @@ def tell_run(run: Mapping[str, Any]) -> None:
     _tell_head(run)
     say()
     rows = [
-        (step["name"] or step["id"], step["type"], step["status"], took(step["started_at"], step["finished_at"]))
+        (step["name"] or step["id"], step["type"], _step_status(step), took(step["started_at"], step["finished_at"]))
         for step in run["steps"]
     ]
     table(("STEP", "TYPE", "STATUS", "TOOK"), rows, "no steps yet")
@@ -120,8 +121,14 @@ def _thread_line(thread: Mapping[str, Any]) -> str:
     return f"Slack thread in {plain(thread['channel'])}: {thread['status']}{until}, turn {thread['turn']}{why}"
 
 
+def _step_status(step: Mapping[str, Any]) -> str:
+    return "skipped" if skip_reason(step["result"]) else str(step["status"])
+
+
 def _tell_step(step: Mapping[str, Any]) -> None:
     lines = [plain(line["text"]) for line in step["log"]]
+    if reason := skip_reason(step["result"]):
+        lines.append("skipped: " + plain(reason))
     if step["error"]:
         lines.append("error: " + plain(step["error"].get("message", "")))
         if step["error"].get("hint"):

@@ -18,6 +18,7 @@ from loops.store import threads as thread_store
 from loops.store import workflows as workflows_store
 from loops.store.outbox import OutboxRow
 from loops.store.task_queries import NOTHING, Spent
+from loops.tasks.result import skip_reason
 from server.cost_words import with_source
 from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
@@ -193,22 +194,15 @@ def _step(row: Mapping[str, Any], now: datetime) -> StepShown:
         id=row["step_id"],
         name=row["name"] or row["step_id"],
         type=row["type"],
-        status=row["status"],
+        status="skipped" if skip_reason(row["result"]) else row["status"],
         started_at=row["started_at"],
         took=took(row["started_at"], row["finished_at"] or now),
         lines=lines,
         hidden_lines=hidden,
         result=_value(row["result"]),
         error=row["error"],
-        note=_skipped(row["result"]),
+        note=skip_reason(row["result"]),
     )
-
-
-def _skipped(result: object) -> str:
-    """Why a step that asks for a task got none, and was told that this is no failure."""
-    if not isinstance(result, Mapping) or result.get("status") != "skipped" or "ending" not in result:
-        return ""
-    return str(result.get("reason", ""))
 
 
 def _coming(action_id: str, definition: Mapping[str, Any], status: str) -> StepShown:

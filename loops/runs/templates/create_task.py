@@ -174,6 +174,6 @@ def _refused(refused: Refused, codes: JsonValue) -> Outcome:
     """A refusal counts as 409: a success that tells why nothing ran, where the step lists it."""
     listed: Sequence[JsonValue] = codes if isinstance(codes, list) else [_REFUSED_STATUS]
     if _REFUSED_STATUS in listed or "4xx" in listed:
-        return Succeeded(skipped(refused.reason).as_json(), referred=True)
+        return Succeeded(skipped(refused.reason).as_json(), referred=True, skipped=refused.reason)
     hint = "put 409 into non_failure_status_codes, and the run goes on and tells the reason"
     return Failed("task.refused", f"Task not created ({_REFUSED_STATUS}): {refused.reason}", hint)

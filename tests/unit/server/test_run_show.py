@@ -18,7 +18,7 @@ MESSAGE: dict[str, Any] = {
 }  # fmt: skip
 STEP: dict[str, Any] = {
     "id": "task", "name": "Look", "type": "function", "status": "failed", "log": [], "started_at": AT,
-    "finished_at": AT, "error": {"message": "The task failed", "hint": "set LOOPS_MODEL"},
+    "finished_at": AT, "result": None, "error": {"message": "The task failed", "hint": "set LOOPS_MODEL"},
 }  # fmt: skip
 TASK: dict[str, Any] = {
     "id": "t", "title": "Look", "status": "running", "model": "scripted:demo", "rounds": 1, "input_tokens": 1,
@@ -62,6 +62,15 @@ def test_a_task_in_a_thread_tells_how_it_stands_there(capsys: pytest.CaptureFixt
 def test_a_failed_step_is_shown_with_what_mends_it(capsys: pytest.CaptureFixture[str]) -> None:
     tell_run({**RUN, "status": "failed", "waiting_for": None, "steps": [STEP]})
     assert "error: The task failed\n  what mends it: set LOOPS_MODEL\n" in capsys.readouterr().out
+
+
+def test_a_step_that_a_full_quota_skipped_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    result = {"status": "skipped", "ending": "skipped", "reason": "The quota is full."}
+    skipped = {**STEP, "status": "completed", "error": None, "result": result}
+    tell_run({**RUN, "status": "completed", "waiting_for": None, "steps": [skipped]})
+    told = capsys.readouterr().out
+    assert "Look  function  skipped" in told
+    assert "skipped: The quota is full." in told
 
 
 def test_a_round_is_told_line_by_line_and_cannot_act_on_a_terminal() -> None:
