@@ -11,9 +11,9 @@ from loops.event import JsonValue
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.threads import ThreadRow
-from server.cost_words import with_source
+from server.cost_words import is_uncounted, with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
-from server.pages.money import cost_words, money
+from server.pages.money import money, spent_words
 from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
@@ -131,6 +131,7 @@ class TaskShown:
     took: str | None
     spent: Spent
     cost: str
+    is_uncounted: bool
     round_count: int
     rounds: Sequence[RoundShown]
     told: Told | None
@@ -211,7 +212,8 @@ def shown_task(
         tail=_tail(row) if works else None,
         took=took(row.started_at, row.finished_at or now),
         spent=whole,
-        cost=with_source(cost_words(whole.known), [row.model], whole.known),
+        cost=with_source(spent_words(whole, [row.model]), [row.model], whole.known),
+        is_uncounted=bool(whole.unknown) and is_uncounted(row.model, whole.input + whole.output),
         round_count=len(cards),
         rounds=cards,
         told=None if request is None else _told(request),
