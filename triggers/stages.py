@@ -29,7 +29,7 @@ from triggers.matcher import Listener
 from triggers.overlap_stage import FREE, Admitted, Starting
 from triggers.run_ids import run_id
 from triggers.starting import event_of
-from triggers.verdict import Verdict, unverified_reason
+from triggers.verdict import Verdict, let_go_words, unverified_reason
 
 _PASSED = "every filter and brake passed"
 
@@ -163,6 +163,7 @@ class Stages:
         before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
         told = {**came.verdict.as_json(), "compared": before.get("compared", [])}
         holds.decide(connection, row, told)
+        holds.tell_delivery(connection, row, let_go_words(came.verdict))
         if came.run_id is not None:
             replays.count_run(connection, row.delivery_id)
         return came
