@@ -4,7 +4,6 @@ No file of it ever stands on this machine's disk under its name, so hooks, filte
 act on. What is judged is the difference of the two trees, not what the patch says of itself.
 """
 
-import asyncio
 import re
 import shutil
 import tempfile
@@ -19,6 +18,8 @@ from loops.tasks.workspace.cache import Base
 from loops.tasks.workspace.change import ABSENT, LINK, MODULE, Change, Rules, read_changes, violations
 from loops.tasks.workspace.export import MOST_PATCH
 from loops.tasks.workspace.git import FETCH_SECONDS, Access, Git
+from loops.tasks.workspace.trees import removed
+from loops.threads import off_loop, on_own_thread
 
 _MEMORY = 2 << 30
 _LARGEST_BINARY = 16 << 20
@@ -55,7 +56,7 @@ class Patches:
             await applied.check(rules)
             yield applied
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            await on_own_thread(lambda: removed(place))
 
 
 class Applied:
@@ -99,7 +100,7 @@ class Applied:
         old = await self._contents([change.old for change in changes if change.before not in _NO_BLOB])
         self.changes = [self._followed(change, new) for change in changes]
         added = {one.path: added_lines(old.get(one.old, b""), new.get(one.blob, b"")) for one in changes}
-        found = await asyncio.to_thread(violations, self.changes, added, rules)
+        found = await off_loop(lambda: violations(self.changes, added, rules))
         if found:
             raise PatchRefused(found)
 
