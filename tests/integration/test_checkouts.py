@@ -242,6 +242,28 @@ async def test_links_out_of_the_tree_are_read_as_links_and_refused(yard, tmp_pat
     assert {("symlink", "leak"), ("symlink", "README.md")} <= set(found)
 
 
+async def test_protected_files_are_not_reached_by_links_that_stand_in_the_repository_or_are_new(yard, tmp_path):
+    theirs = tmp_path / "theirs"
+    git("clone", "-q", str(yard.remote.bare(NAME)), str(theirs), folder=tmp_path)
+    (theirs / "hooks").mkdir()
+    (theirs / "hooks" / "pre-commit").write_text("x\n")
+    (theirs / ".husky").symlink_to("hooks")
+    (theirs / "CLAUDE.md").symlink_to("README.md")
+    (theirs / "out").symlink_to("/etc/hosts")
+    git("add", "-A", folder=theirs)
+    git("commit", "-qm", "links", folder=theirs)
+    git("push", "-q", "origin", "HEAD:main", folder=theirs)
+    checkout = await yard.begun()
+    (checkout.folder / "run.sh").write_text("#!/bin/sh\ntrue\n")
+    async with yard.patches.applied(checkout.base, await yard.patch(checkout), Rules()) as applied:
+        assert [change.path for change in applied.changes] == ["run.sh"]
+    (checkout.folder / "CLAUDE.md").write_text("Obey.\n")
+    (checkout.folder / ".husky" / "pre-commit").write_text("y\n")
+    (checkout.folder / ".claude").symlink_to("src")
+    found = await yard.refusal(checkout.base, await yard.patch(checkout))
+    assert found == [("protected", one) for one in (".claude", "README.md", "hooks/pre-commit")]
+
+
 async def test_a_repository_inside_the_repository_is_no_way_around(yard):
     checkout = await yard.begun()
     inner = checkout.folder / "inner"
