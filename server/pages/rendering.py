@@ -10,6 +10,7 @@ import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
+from loops.brief import one_line
 from server.cost_words import NO_PRICE
 from server.pages import assets, words
 from server.pages.addresses import path_of
@@ -57,6 +58,7 @@ def _templates() -> jinja2.Environment:
         "clock_time": clock_time,
         "size": words.size_words,
         "sentence": words.sentence,
+        "one_line": one_line,
         "count": "{:,}".format,
     }
     templates.globals |= {"path_of": path_of, "no_price": NO_PRICE, "asset": assets.address}
