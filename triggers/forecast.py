@@ -100,7 +100,7 @@ class Forecaster:
             if isinstance(what, _Run):
                 self._end(what, at)
             elif what in self._held and self._held[what].held.due_at == at:
-                self._ask(self._held.pop(what).event, at)
+                self._let_go(what, at)
 
     def _is_over_limit(self, event: Event, at: datetime) -> bool:
         most, subject = self._assumed.subject_runs, event.subject
@@ -140,7 +140,7 @@ class Forecaster:
             return False
         before = self._held.get(key.digest)
         if before is not None and at >= before.held.due_at:
-            self._ask(self._held.pop(key.digest).event, at)
+            self._let_go(key.digest, at)
             before = None
         if before is not None:
             self.tally.count("debounce", before.held.last_at)
@@ -148,6 +148,14 @@ class Forecaster:
         self._held[key.digest] = _Held(key, held, event)
         heapq.heappush(self._ahead, (held.due_at, next(self._order), key.digest))
         return True
+
+    def _let_go(self, digest: str, at: datetime) -> None:
+        """What debounce held goes on, where its subject still may."""
+        event = self._held.pop(digest).event
+        if self._is_over_limit(event, at):
+            self.tally.count("subject_limit", at)
+        else:
+            self._ask(event, at)
 
     def _ask(self, event: Event, at: datetime) -> None:
         """What becomes of an event that got past all but overlap."""

@@ -34,6 +34,7 @@ from loops.tasks.workspace.git import Access
 from loops.tasks.workspace.reading import CheckoutFiles
 from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
 from loops.tasks.workspace.workspace import Workspace
+from loops.threads import off_loop
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -205,7 +206,7 @@ class _Work:
         if not patch:
             return False
         mask, now, task = whole.tooling.mask, whole.clock.now(), (job.task.id, job.owner)
-        shown, leaking = await asyncio.to_thread(_masked, patch, whole.tooling.mask_values)
+        shown, leaking = await off_loop(lambda: _masked(patch, whole.tooling.mask_values))
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
         report, base = from_report(came.result.message, title, mask), {"sha": checkout.base.sha}
         rows = await whole.outputs.rows(job.task.id)
