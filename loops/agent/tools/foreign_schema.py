@@ -139,14 +139,14 @@ class _Work:
 
         def applied(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ANN401
             size = len(instance) if isinstance(instance, str) else self.sizes.get(id(instance), 0)
-            self._do(1 + size // _CHARACTERS)
+            self._spend(1 + size // _CHARACTERS)
             for fault in keyword(validator, value, instance, schema) or ():
-                self._do(_A_FAULT)
+                self._spend(_A_FAULT)
                 yield fault
 
         return applied
 
-    def _do(self, work: int) -> None:
+    def _spend(self, work: int) -> None:
         self.left -= work
         if self.left < 0:
             raise _TooMuch
