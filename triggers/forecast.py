@@ -15,7 +15,7 @@ from operator import itemgetter
 from loops.event import Event, event_json
 from triggers.brakes import Held, OverlapRule, Rules, admit, hold, limit
 from triggers.forecast_quotas import Assumed, Quotas, Tally
-from triggers.keys import EventJson, Key, Unkeyed
+from triggers.keys import EventJson, Key
 from triggers.masking import Mask, Unmasked, Window
 from triggers.masking import decide as decide_mask
 
@@ -127,7 +127,7 @@ class Forecaster:
     def _is_limited(self, told: EventJson, at: datetime) -> bool:
         rule = self._rules.rate_limit
         key = None if rule is None else rule.key.of(told, at)
-        if rule is None or not isinstance(key, Key):
+        if rule is None or key is None:
             return False
         limited = limit(rule, self._passed.get(key.digest, ()), at)
         self._passed[key.digest] = limited.passed
@@ -136,7 +136,7 @@ class Forecaster:
     def _is_held(self, event: Event, told: EventJson, at: datetime) -> bool:
         rule = self._rules.debounce
         key = None if rule is None else rule.key.of(told, at)
-        if rule is None or not isinstance(key, Key):
+        if rule is None or key is None:
             return False
         before = self._held.get(key.digest)
         if before is not None and at >= before.held.due_at:
@@ -161,7 +161,7 @@ class Forecaster:
         """What becomes of an event that got past all but overlap."""
         rule = self._rules.overlap
         key = None if rule is None else rule.key.of(event_json(event), at)
-        if rule is None or isinstance(key, Unkeyed) or key is None:
+        if rule is None or key is None:
             self._started(event, at)
             self._begin(_Run(None), at)
             return

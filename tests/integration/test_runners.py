@@ -15,8 +15,9 @@ from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
 from loops.agent.inbox import Heard
-from loops.errors import ConfigError, DefinitionError
+from loops.errors import ConfigError, DefinitionError, SandboxError
 from loops.tasks.limits import WorkLimits
+from loops.tasks.workspace.plain import Plain
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
 from loops.tasks.workspace.sandboxes import find_sandboxes
@@ -116,6 +117,11 @@ async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder,
     assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
+
+
+async def test_without_a_sandbox_it_is_not_started_and_the_setting_is_named(folder):
+    with pytest.raises(SandboxError, match="needs the sandbox, and LOOPS_SANDBOX is none"):
+        await Commanded(folder, Plain()).run(script(folder, "touch ../started"))
 
 
 class Letter:

@@ -1,7 +1,9 @@
 """What nobody proved to have sent, beside what somebody did, through the brakes of a loop; on both databases."""
 
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
@@ -97,6 +99,55 @@ async def test_what_was_held_unverified_starts_only_what_the_loop_may_do_when_it
     came, reason, _ = await told(live, held)
     assert (came, len(await live.runs(flow))) == (stage, stage == "start")
     assert ("nobody proved to have sent the event" in reason) is (stage == "unverified")
+
+
+BRAKES = {
+    "mask": {"masking": {"hash": "{event.event}", "ttl": 3600}},
+    "rate limit": {"rate_limit": {"count": 1, "period": 3600}},
+    "rate limit without its key": {"rate_limit": {"count": 1, "period": 3600, "key": "{event.properties.none}"}},
+    "debounce": {"debounce": DEBOUNCE},
+    "overlap": {"overlap": {"policy": "skip"}},
+    "restart": {"overlap": {"policy": "restart"}},
+    "parallel": {"overlap": {"policy": "parallel", "maximum": 1}},
+}
+
+
+@pytest.mark.parametrize("brakes", BRAKES.values(), ids=BRAKES)
+@pytest.mark.parametrize("first", [False, True], ids=["unverified first", "verified first"])
+async def test_what_came_unverified_holds_back_ends_and_replaces_nothing_that_came_verified(
+    senders: Senders, clock: Clock, name: str, brakes: dict[str, Any], first: bool
+) -> None:
+    live, begun = senders.live, clock.now()
+    made = document(name, **brakes)
+    flow = (await live.create(made)).id
+    clock.go(1)
+    one = await senders.send(name, verified=first)
+    other = await senders.send(name, verified=not first)
+    more = await senders.send(name, verified=False)
+    clock.go(10)
+    await batch(live)
+    verified, apart = (one, other) if first else (other, one)
+    ran = {run["delivery_id"]: run["status"] for run in await live.runs(flow)}
+    assert ran[verified] == "queued"
+    # Among themselves they are braked as ever.
+    kept = [delivery for delivery in (apart, more) if ran.get(delivery) == "queued"]
+    assert len(kept) == 1
+    clock.go(1)
+    days = (clock.now() - begun) / timedelta(days=0.999)
+    forecast = await live.services.forecasts.document(PROJECT, made, days)
+    counts = Counter([(await told(live, delivery))[0] for delivery in (verified, apart, more)])
+    assert forecast.tally.counts == counts
+
+
+async def test_who_leaves_out_the_property_that_a_loop_is_braked_by_is_held_back_all_the_same(
+    senders: Senders, name: str
+) -> None:
+    live = senders.live
+    await live.create(document(name, rate_limit={"count": 1, "period": 3600, "key": "{event.properties.who}"}))
+    came = [await senders.send(name, verified=False, **more) for more in ({"who": "a"}, {}, {"who": None}, {"who": ""})]
+    assert [(await told(live, one))[0] for one in came] == ["start", "start", "rate_limit", "rate_limit"]
+    reason = (await told(live, came[3]))[1]
+    assert "(all that have none count together, its key is empty; of unverified events)" in reason
 
 
 async def test_what_was_held_verified_starts_what_the_loop_has_become(

@@ -22,7 +22,7 @@ from loops.agent.models.runners import Chosen
 from loops.agent.prices import Price, list_price
 from loops.agent.result import AgentResult
 from loops.agent.transcript import Usage
-from loops.errors import LoopsError
+from loops.errors import LoopsError, SandboxError
 from loops.expressions.quoting import quoted
 from loops.ports import Clock
 from loops.tasks.equipment import Job
@@ -62,6 +62,13 @@ class Surroundings:
     room_of: Callable[[Work], Room | None]
 
 
+def needs_sandbox(runner: str) -> SandboxError:
+    """Why a runner is not started on the bare machine: the places that it is shown are made by the sandbox alone."""
+    return SandboxError(
+        f"runner {runner} needs the sandbox, and LOOPS_SANDBOX is none", hint="unset LOOPS_SANDBOX, or name a model"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalRunner:
     """Runs one command, whose output `dialect` understands, with one model."""
@@ -76,6 +83,8 @@ class ExternalRunner:
         if work.transcript.current:
             text = work.transcript.last_text
             return AgentResult("interrupted", _INTERRUPTED, work.transcript, text, fallback=True)
+        if self.around.sandboxes.tier == "none":
+            raise needs_sandbox(self.settings.name)
         await self.around.named(work.job, self.chosen.name)
         heard = await work.inbox.heard() if work.transcript.turn > 1 else NOTHING_HEARD
         if self.settings.version is not None:

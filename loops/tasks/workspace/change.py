@@ -77,6 +77,11 @@ def violations(
 ) -> list[Fault]:
     """Every rule that a change breaks, by file. `added` are the lines that each file gets, `links` those of the tree
     before it, with what they hold."""
+    if any(rules.known(f"{change.path}\n{change.target or ''}") for change in changes):
+        hint = "change the secret where it may have been seen"
+        return [
+            Fault(".", "the name of a file, or what a link leads to, holds a secret of this service", hint, "secret")
+        ]
     before = after = Links(links or {})
     if any(LINK in {change.before, change.after} for change in changes):
         after = Links(_after(changes, before.targets))
@@ -163,7 +168,7 @@ def _after(changes: Sequence[Change], links: Mapping[str, str]) -> Mapping[str, 
 
 def _secrets(path: str, added: str, rules: Rules) -> Iterator[Fault]:
     hint = "let the agent read it from the environment; change the secret where it may have been seen"
-    if rules.known(added) or rules.known(path):
+    if rules.known(added):
         yield Fault(shown(path), "holds a secret of this service", hint, "secret")
     for kind, pattern in SECRETS.items():
         if pattern.search(added):

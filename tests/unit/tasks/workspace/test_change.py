@@ -270,7 +270,10 @@ def test_secrets_are_not_taken(line):
 def test_a_secret_of_the_service_is_not_taken_wherever_it_stands():
     rules = Rules(known=lambda text: "hunter2hunter2" in text)
     assert broken(changed("a.py"), "p = 'hunter2hunter2'", rules) == ["secret"]
-    assert broken(changed("hunter2hunter2.py"), "", rules) == ["secret"]
+    for shows_it in (changed("hunter2hunter2.py"), link("a", "../hunter2hunter2")):
+        (fault,) = violations([shows_it, changed("hunter2hunter2/.git/x")], {}, rules)
+        assert fault.code == "secret"
+        assert "hunter2" not in str(fault)
 
 
 def test_what_git_says_of_a_change_is_read_whatever_the_name_holds():
