@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from server.wiring import Wiring
 from tests.doubles.commands import HELLO, OBJECTS, Commanded
 from tests.doubles.github_repository import NAME, repository_github
 from tests.doubles.model_servers import Answer, serving
+from tests.integration.boxes import a_mark
 from tests.integration.github_loops import connect
 from tests.integration.guarded import outbox_of, telling
 from tests.integration.repository_tasks import FILES, WRITING
@@ -33,8 +33,8 @@ from tests.integration.running import Running, eventually, issue, running, workf
 from tests.integration.tasking import rounds_of, task_action, task_of
 
 KEY = "sk-of-the-provider"
-NAP = f"sleep 9{os.getpid():08d}"
-"""What scripts of these tests write as NAP: other processes that run tests have another one."""
+NAP = "NAP"
+"""What scripts of these tests write where they sleep; each test has a time of its own."""
 MODEL = "claude-sonnet-4-6"
 ASKS = """\
 import json, os, urllib.request
@@ -46,6 +46,11 @@ def ask(path="/v1/messages", **more):
     with urllib.request.urlopen(request) as answer:
         return answer.read().decode()
 """
+
+
+@pytest.fixture(autouse=True)
+def nap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.NAP", f"sleep {a_mark()}")
 
 
 @pytest.fixture
@@ -89,7 +94,7 @@ def _program(folder: Path, text: str, **settings) -> RunnerSettings:
 
 
 def sleepers() -> list[str]:
-    """Processes of this machine that sleep for as long as those of this test."""
+    """Processes that sleep for as long as those of this test, which no other one does."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 from loops.errors import SandboxError
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.sandbox import Command, Room
-from tests.integration.boxes import box, living, until
+from tests.integration.boxes import a_mark, box, living, until
 
 STUBBORN = """\
 trap '' TERM INT HUP
@@ -28,7 +27,7 @@ touch started
 @pytest.fixture
 def mark() -> Iterator[str]:
     """A time to sleep by which a process is known."""
-    one = f"9{secrets.randbelow(10**9)}"
+    one = a_mark()
     yield one
     assert not living(one)
 

@@ -72,7 +72,7 @@ class _TooMuch(Exception):
 def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema without what cannot be held. What it refers to is a schema that stands in it."""
     thinned = _Thinned()
-    found = thinned.schema(schema, "")
+    found: dict[str, Any] = thinned.schema(schema, "")
     if thinned.holds_less:
         thinned = _Thinned(turned=frozenset())
         found = thinned.schema(schema, "")
