@@ -360,6 +360,8 @@ async def test_a_connection_that_cannot_ask_github_says_what_mends_it(api: Api) 
         made = await connect(api, **{**hub.token_settings(), "token": "ghp_revoked"})
         error = await builder.refused("integrations-github-repos-retrieve", id=made)
         assert (error["code"], "present token" in error["hint"]) == ("external.error", True)
+        assert await builder.refused("integrations-github-repos-retrieve", id=made) == error
+        assert hub.calls["repositories"] == 1  # what was refused a moment ago is not asked for again
         hub.remaining = 12
         spent = await connect(api, **hub.token_settings())
         hub.repositories, hub.page = ["acme/a", "acme/b"], 1
