@@ -16,7 +16,7 @@ from loops.tasks.workspace.faults import explained
 from loops.tasks.workspace.plain import WARNING, Plain
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Command, Room
-from loops.tasks.workspace.sandboxes import find_sandboxes
+from loops.tasks.workspace.sandboxes import WALLED, find_sandboxes
 from server.sandbox import sandbox_check
 from tests.conftest import new_sqlite
 from tests.integration.boxes import living, until
@@ -78,6 +78,8 @@ async def test_a_service_without_a_sandbox_starts_and_says_so(
         assert WARNING not in page
     check = await sandbox_check(settings)
     assert (check.state, "No permissions" in check.message) == ("warning", True)
+    told = await sandbox_check(settings, WALLED)
+    assert (told.state, told.message) == ("ok", f"of the running service: {WALLED}")
 
 
 async def test_a_service_with_a_sandbox_says_so(
