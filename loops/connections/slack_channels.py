@@ -94,7 +94,7 @@ class SlackWorkspace:
             if self._listed is not None and now - self._listed_at < LISTED_SECONDS:
                 return self._listed
             if self._refused is not None and now < self._refused_until:
-                raise self._refused
+                raise self._refused.with_traceback(None)
             try:
                 self._listed, self._listed_at = await self._list(), self._clock()
             except ExternalError as error:
