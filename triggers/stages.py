@@ -33,7 +33,7 @@ from triggers.names import other_names
 from triggers.overlap_stage import FREE, Admitted, Starting
 from triggers.run_ids import run_id
 from triggers.starting import event_of
-from triggers.verdict import Verdict, unverified_reason
+from triggers.verdict import Verdict, let_go_words, unverified_reason
 
 _GITHUB = "github"
 _PASSED = "every filter and brake passed"
@@ -174,6 +174,7 @@ class Stages:
         told = came.verdict.as_json()
         told["compared"] = told["compared"] or before.get("compared", [])
         holds.decide(connection, row, told)
+        holds.tell_delivery(connection, row, let_go_words(came.verdict))
         if came.run_id is not None:
             replays.count_run(connection, row.delivery_id)
         return came

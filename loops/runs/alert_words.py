@@ -32,7 +32,7 @@ class AlertTarget:
         if self.kind == "email":
             mail: dict[str, JsonValue] = {"subject": said.subject, "text": said.plain, "html": ""}
             return {"email": {"from": {"integrationId": self.connection}, "to": {"email": self.to}, **mail}}
-        return {"text": said.markdown}
+        return {"text": said.plain}  # a page shows it as it is written
 
 
 PAGE = AlertTarget("page")

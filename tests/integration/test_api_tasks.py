@@ -338,7 +338,7 @@ async def test_a_budget_that_is_used_up_leaves_no_slot_until_room_frees(api: Api
     assert [(one["free"], one["frees_at"]) for one in (whole["project"], *whole["workflows"])] == [(0, None)] * 2
 
 
-def test_the_next_slot_is_where_the_last_of_all_limits_has_room() -> None:
+async def test_the_next_slot_is_where_the_last_of_all_limits_has_room() -> None:
     now = datetime.now(UTC)
     full, open_ = QuotaUse(2, 2, now), QuotaUse(1, 2, None)
     spent = SpendingUse(Spent(tokens=5), Allowance(tokens=5), now + timedelta(hours=1))

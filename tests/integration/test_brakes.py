@@ -131,6 +131,7 @@ async def test_debounce_runs_the_last_of_a_burst_and_the_others_name_it(service,
     (compared,) = await service.verdicts(ids[2])
     assert [one["passed"] for one in compared["compared"]] == [True] * 4
     assert [(await service.delivery(one))["runs"] for one in ids] == [0, 0, 1]
+    assert (await service.delivery(ids[2]))["reason"] == "started once debounce let it go"
     assert (await told(service, other))[0] == "debounce"
 
 
@@ -179,6 +180,7 @@ async def test_stages_before_debounce_count_each_event_and_those_after_it_the_la
         f"run {run['id']} is under way (overlap: skip); debounce: the last of 2 events",
     )
     assert "which started none at " in (await told(service, ids[0]))[1]
+    assert (await service.delivery(ids[1]))["reason"] == "stopped by overlap once debounce let it go"
 
 
 async def test_a_loop_that_was_disabled_or_begun_anew_meanwhile_does_not_run_what_was_held(service, clock):
@@ -273,6 +275,7 @@ async def test_what_cannot_start_is_tried_again_and_given_up_without_holding_up_
     other = await posted(service, issue("acme/broken", 2))
     await batch(service)
     assert (await told(service, one))[0] == "error"
+    assert (await service.delivery(one))["reason"] == "stopped by an error once debounce let it go"
     clock.go(10)
     await batch(service)
     assert ((await told(service, other))[0], len(await service.runs(flow))) == ("start", 1)
