@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         MASKS_NOBODY,
         "`trigger_masking`, or another brake, by the person, on a trigger whose events have none",
-        "A hash or key that comes to nothing holds nothing back.",
+        "A hash that comes to nothing masks nothing; events whose key comes to nothing count together.",
     ),
     Rule(
         "notify-channel-without-app",

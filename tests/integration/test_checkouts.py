@@ -5,7 +5,9 @@ What an agent may plant is planted here: wherever git or the service would run i
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +27,7 @@ from loops.tasks.workspace.patch import Author, Patches
 from loops.tasks.workspace.sandbox import Room, SandboxLimits
 from tests.doubles.git_remote import GitRemote, git
 from tests.doubles.plain_sandbox import PlainSandbox, in_folder
+from tests.unit.tasks.workspace.test_trees import deepened
 
 TOKEN = "ghs_the-token-of-an-installation"
 NAME = "acme/widgets"
@@ -239,6 +242,28 @@ async def test_links_out_of_the_tree_are_read_as_links_and_refused(yard, tmp_pat
     assert {("symlink", "leak"), ("symlink", "README.md")} <= set(found)
 
 
+async def test_protected_files_are_not_reached_by_links_that_stand_in_the_repository_or_are_new(yard, tmp_path):
+    theirs = tmp_path / "theirs"
+    git("clone", "-q", str(yard.remote.bare(NAME)), str(theirs), folder=tmp_path)
+    (theirs / "hooks").mkdir()
+    (theirs / "hooks" / "pre-commit").write_text("x\n")
+    (theirs / ".husky").symlink_to("hooks")
+    (theirs / "CLAUDE.md").symlink_to("README.md")
+    (theirs / "out").symlink_to("/etc/hosts")
+    git("add", "-A", folder=theirs)
+    git("commit", "-qm", "links", folder=theirs)
+    git("push", "-q", "origin", "HEAD:main", folder=theirs)
+    checkout = await yard.begun()
+    (checkout.folder / "run.sh").write_text("#!/bin/sh\ntrue\n")
+    async with yard.patches.applied(checkout.base, await yard.patch(checkout), Rules()) as applied:
+        assert [change.path for change in applied.changes] == ["run.sh"]
+    (checkout.folder / "CLAUDE.md").write_text("Obey.\n")
+    (checkout.folder / ".husky" / "pre-commit").write_text("y\n")
+    (checkout.folder / ".claude").symlink_to("src")
+    found = await yard.refusal(checkout.base, await yard.patch(checkout))
+    assert found == [("protected", one) for one in (".claude", "README.md", "hooks/pre-commit")]
+
+
 async def test_a_repository_inside_the_repository_is_no_way_around(yard):
     checkout = await yard.begun()
     inner = checkout.folder / "inner"
@@ -317,3 +342,47 @@ async def test_a_checkout_is_found_again_and_left_ones_are_swept(yard):
     assert sorted(yard.checkouts.left()) == ["of-another-service", "open"]
     assert yard.checkouts.found("over") is None
     assert (yard.folder / "tasks").stat().st_mode & 0o777 == 0o711
+
+
+async def test_a_checkout_with_folders_deeper_than_any_path_is_given_back_and_swept(yard):
+    checkout = await yard.begun("deep")
+    deepened(checkout.folder)
+    await yard.checkouts.give_back("deep")
+    assert not checkout.folder.exists()
+    assert yard.checkouts.is_over("deep")
+    checkout = await yard.begun("killed")
+    deepened(checkout.folder)
+    await yard.checkouts.sweep((), {"deep", "killed"})
+    assert yard.checkouts.left() == []
+
+
+async def test_a_folder_that_goes_while_it_is_swept_keeps_no_other_from_being_swept(yard, monkeypatch):
+    await yard.begun("over")
+    left = yard.checkouts.left
+    monkeypatch.setattr(yard.checkouts, "left", lambda: ["gone", *left()])
+    await yard.checkouts.sweep((), {"over"})
+    assert left() == []
+
+
+async def test_copies_that_nobody_uses_go_and_one_that_will_not_keeps_no_other(yard):
+    base = await yard.caches.fresh(yard.at())
+    lock, dangling = base.cache.with_suffix(".lock"), yard.folder / "cache" / "0.lock"
+    dangling.symlink_to("gone")
+    os.utime(lock, (time.time() - 40 * 86_400,) * 2)
+    await yard.caches.sweep()
+    assert not base.cache.exists()
+    assert not lock.exists()
+
+
+async def test_all_is_done_on_threads_that_nobody_else_can_end(yard):
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    asyncio.get_running_loop().set_default_executor(ended)
+    checkout = await yard.begun()
+    (checkout.folder / "README.md").write_text("Changed.\n")
+    async with yard.patches.applied(checkout.base, await yard.patch(checkout), Rules()) as applied:
+        assert [change.path for change in applied.changes] == ["README.md"]
+    await yard.checkouts.give_back("t1")
+    await yard.checkouts.sweep((), {"t1"})
+    await yard.caches.sweep()
+    assert yard.checkouts.left() == []

@@ -17,7 +17,7 @@ from loops.store import outputs as store
 from loops.store.database import Database, open_database
 from loops.store.outputs import OutputRow
 from loops.tasks.equipment import Job
-from loops.tasks.outputs.writing import Destination, OutputWriter, WritingRules
+from loops.tasks.outputs.writing import MASKED, Destination, OutputWriter, WritingRules
 from loops.tasks.workspace.cache import Base, Remote
 from loops.tasks.workspace.git import Access
 from tests.conftest import new_sqlite
@@ -114,3 +114,19 @@ async def test_a_worker_whose_task_was_taken_over_writes_nothing(database):
     ended = (task.id, OWNER, *add[2:])
     with pytest.raises(RunFenced):
         await database.writer.run(lambda connection: store.add(connection, *ended))
+
+
+async def test_a_change_of_which_secrets_were_blotted_out_is_written_by_none_but_the_worker_that_read_it(database):
+    task, now = await (await TaskRows(database.writer, "default", "w", "r").create()).begin(), datetime.now(UTC)
+
+    def kept(connection: Any) -> None:
+        store.add(connection, task.id, OWNER, "k", "pull_request", "acme/widgets", {"title": "Mend it"}, 1, now)
+        store.keep_patch(connection, (task.id, 1), OWNER, b"-KEY = '***'", {"sha": "0" * 40, MASKED: True}, now)
+
+    await database.writer.run(kept)
+    writer = OutputWriter(database.writer, database.reader, SystemClock(), Marks([b"k" * 32]), None, WritingRules())  # type: ignore[arg-type]
+    job = Job(SimpleNamespace(id=task.id, run_id="r"), OWNER, Abort())  # type: ignore[arg-type]
+    remote = Remote(1, 17, "acme/widgets", Access("http://hub/acme/widgets.git"), "main")
+    (row,) = await writer.write(job, Destination(Desk(), remote, Base(Path("/nowhere"), "main", "0" * 40)))  # type: ignore[arg-type]
+    assert row.status == "refused"
+    assert "the worker that read it died (run the loop again)" in row.reason

@@ -12,7 +12,7 @@ import pytest_asyncio
 from loops.own_output import PURPOSE, Marks, OwnMark, Place
 from loops.store.github import pushed_by
 from tests.doubles.git_remote import git
-from tests.doubles.github import says
+from tests.doubles.github import TOKEN, says
 from tests.doubles.github_repository import NAME
 from tests.integration.github_loops import connect
 from tests.integration.repository_tasks import PULL, REPORT, Lab, laboratory, outputs_of, working
@@ -61,7 +61,7 @@ async def test_what_is_written_says_its_run_carries_the_mark_and_calls_nobody(la
     mark = Marks(lab.service.services.box.derive_all(PURPOSE)).find(pull["body"], Place(number, None, "loops-bot"))
     assert mark == OwnMark(task.run_id, 1)
     assert f"{lab.service.service.url}/runs/{task.run_id}" in pull["body"]
-    assert "Thanks `@ada`!" in pull["body"]
+    assert "Thanks @\u200bada!" in pull["body"]
     sha = pull["head"]["sha"]
     assert await lab.service.read(lambda c: pushed_by(c, number, sha)) == OwnMark(task.run_id, 1)
 
@@ -74,7 +74,7 @@ async def test_every_kind_of_output_is_written_once_and_no_more_than_may_be(lab)
     ]  # fmt: skip
     (comment,) = lab.hub.comments
     assert comment["under"] == 1
-    assert "`@ada/team`" in comment["body"]
+    assert "@\u200bada/team" in comment["body"]
     marks = Marks(lab.service.services.box.derive_all(PURPOSE))
     under = Place(zlib.crc32(NAME.encode()), 1, "loops-bot")
     assert marks.find(comment["body"], under) == OwnMark(task.run_id, 1)
@@ -218,9 +218,17 @@ async def test_a_task_that_is_cancelled_while_its_repository_is_fetched_is_over_
 async def test_a_secret_of_the_service_is_refused_by_the_name_of_its_file_and_blotted_out_of_the_kept_patch(lab):
     task, (output,) = await lab.worked("spilling")
     assert (task.ending, output.status) == ("refused", "refused")
-    assert output.reason.startswith("secret: notes.txt: the change shows a secret of this service")
+    assert output.reason.startswith("secret: notes.txt: holds a secret of this service")
     assert b"+key ***" in (output.patch or b"")
     assert b"sha256=" + b"0" * 64 in (output.patch or b"")
+
+
+async def test_a_change_that_takes_a_secret_out_of_the_repository_is_pushed_as_it_is_and_shown_without_it(lab):
+    lab.hub.git.commit(NAME, "src/leak.py", f"ONE = 1\nKEY = '{TOKEN}'\n")
+    task, (output,) = await lab.worked("cleaning")
+    assert (task.ending, output.status) == ("done", "written"), output.reason
+    assert lab.hub.git.show(NAME, f"{lab.hub.pulls[0]['head']['ref']}:src/leak.py") == "ONE = 1\nKEY = 'none'"
+    assert b"-KEY = '***'" in (output.patch or b"")
 
 
 async def test_an_app_writes_under_its_own_name_with_the_token_of_its_installation(lab):

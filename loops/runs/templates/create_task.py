@@ -139,6 +139,7 @@ def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskR
         space=str(inputs.get("channel") or ""),
         in_thread=inputs.get("reply_in_slack_thread") is not False,
         allows_external=inputs.get("allow_external_users") is True,
+        hears_everyone=inputs.get("allow_everyone_in_thread") is True,
     )
 
 

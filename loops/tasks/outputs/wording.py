@@ -7,47 +7,35 @@ from collections.abc import Callable
 
 from loops.agent.sanitise import sanitised
 from loops.own_output import BRANCHES
+from loops.tasks.outputs.inert import inert, inert_plain
 
 LONGEST = 62_000
 """Of a text with all that is added to it; GitHub takes 65,536 characters."""
 _LONGEST_SLUG = 40
 _LONGEST_SUBJECT = 100
-_CODE = re.compile(r"(```[\s\S]*?(?:```|\Z)|~~~[\s\S]*?(?:~~~|\Z)|`[^`\n]+`)")
-_MENTION = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9-]{0,38}(?:/[A-Za-z0-9._-]{0,100}[A-Za-z0-9_-])?)(?![\w@])")
-_ELSEWHERE = re.compile(r"(?<![\w/.-])([A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}#\d+)\b")
-_ORDER = re.compile(r"^([ \t]*)/(?=[A-Za-z])", re.MULTILINE)
-_SKIPS = re.compile(r"\[\s*(skip ci|ci skip|no ci|skip actions|actions skip)\s*\]|^\s*skip-checks:.*$", re.I | re.M)
 
 
 def said(text: str) -> str:
     """A text of an agent's for an issue, a comment or a pull request.
 
-    Whoever it mentions is not called, other repositories hear nothing of it, and no line is an order to a bot.
+    Whoever it mentions is not called, other repositories hear nothing of it, no line is an order to a bot, and nothing
+    in it keeps checks from running or names another author where it becomes a commit.
     """
-    parts = _CODE.split(sanitised(text))
-    # Every second part is code, where GitHub sees neither mentions nor references.
-    return "".join(part if number % 2 else _quiet(part) for number, part in enumerate(parts))[:LONGEST].strip()
-
-
-def _quiet(text: str) -> str:
-    text = _MENTION.sub(lambda found: f"`{found[0]}`", text)
-    text = _ELSEWHERE.sub(lambda found: f"`{found[0]}`", text)
-    return _ORDER.sub(lambda found: f"{found[1]}\\/", text)
+    return inert(text)[:LONGEST].rstrip()
 
 
 def title_line(text: str, most: int = 200) -> str:
     """One line, without mentions."""
-    line = " ".join(sanitised(text).split())
-    line = _MENTION.sub(lambda found: found[1], line).strip()
+    line = inert_plain(" ".join(text.split()))
+    line = " ".join(line.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def commit_message(title: str, body: str) -> str:
-    """The message of a commit: nothing in it keeps the checks of the repository from running."""
+    """The message of a commit: nothing in it keeps the checks of the repository from running, and it has one author."""
     subject = title_line(title, _LONGEST_SUBJECT)
-    rest = said(body)
-    whole = f"{subject}\n\n{rest}\n" if rest else f"{subject}\n"
-    return _SKIPS.sub(lambda found: f"({found[1]})" if found[1] else "", whole)
+    rest = inert_plain(body)[:LONGEST].rstrip()
+    return f"{subject}\n\n{rest}\n" if rest else f"{subject}\n"
 
 
 def branch_name(title: str, task_id: str) -> str:

@@ -40,6 +40,8 @@ log = logging.getLogger("loops.outputs")
 T = TypeVar("T")
 
 CANCELLED = "the task was cancelled"
+MASKED = "masked"
+"""Said beside the base of a stored patch: secrets were blotted out of it, so that it is not the change any more."""
 STAGED = "staged: it would be written, and was not"
 _BEGUN = "writing began, and nobody knows yet what came of it"
 _CUT_SHORT = "the task was cancelled while it was being written"
@@ -64,11 +66,13 @@ class WritingRules:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the outputs of a task go, and what its change is one of."""
+    """Where the outputs of a task go, and what its change is one of. `patch` is the change as it was read; None for a
+    worker that has what is stored alone."""
 
     desk: Desk
     remote: Remote
     base: Base
+    patch: bytes | None = None
 
     @property
     def login(self) -> str:
@@ -160,13 +164,12 @@ class OutputWriter:
 
     @asynccontextmanager
     async def _pull_request(self, job: Job, to: Destination, row: OutputRow, title: str) -> AsyncIterator[Writing]:
-        if not row.patch:
-            raise RepositoryError("nothing was changed in the checkout", hint="see what the agent did in its rounds")
+        patch = _whole(row, to)
         body = str(row.body.get("body") or "")
         branch, message = branch_name(title, row.task_id), str(row.body.get("message") or "").strip()
         subject, _, rest = message.partition("\n") if message else (title, "", body)
         whole = self._signed(job, to, row, said(body), "Opened as a draft, to be reviewed by a person,", None)
-        async with self._patches.applied(to.base, row.patch, self._how.rules) as applied:
+        async with self._patches.applied(to.base, patch, self._how.rules) as applied:
             email = f"{to.login}@users.noreply.github.com"
             sha = await applied.commit(commit_message(subject, rest), Author(to.login, email, row.created_at))
 
@@ -197,6 +200,16 @@ class OutputWriter:
 
     async def _stored(self, fn: Callable[["Connection"], T]) -> T:
         return await persist(self._writer, fn)
+
+
+def _whole(row: OutputRow, to: Destination) -> bytes:
+    """The change as it is; never the text in which secrets are blotted out."""
+    if not row.patch:
+        raise RepositoryError("nothing was changed in the checkout", hint="see what the agent did in its rounds")
+    if to.patch is None and (row.base or {}).get(MASKED):
+        told = "the change touches a secret of this service, which is not stored, and the worker that read it died"
+        raise RepositoryError(told, hint="run the loop again")
+    return to.patch or row.patch
 
 
 def _mark(job: Job) -> OwnMark:

@@ -5,12 +5,10 @@ Its task ends as interrupted, with the rounds that were kept.
 """
 
 import asyncio
-import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +35,7 @@ from loops.tasks.runners.told import Dialect, Errand, Invocation, Reader
 from loops.tasks.runners.trace import Spent, Trace
 from loops.tasks.runners.verdict import Came, Stop, verdict
 from loops.tasks.workspace.sandbox import Command, Ran, Room, Sandbox, Sandboxes, SandboxLimits
+from loops.tasks.workspace.trees import removed
 from loops.threads import on_own_thread
 
 HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox, in its memory
@@ -149,10 +148,10 @@ class ExternalRunner:
                 limits=SandboxLimits(memory=self.settings.memory << 20, processes=_PROCESSES),
             )
         finally:
-            await on_own_thread(lambda: _removed(place))
+            await on_own_thread(lambda: removed(place))
 
     def _furnish(self, place: Path, invocation: Invocation) -> None:
-        _removed(place)
+        removed(place)
         self.around.folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
         for folder in (self.around.folder, place):
             folder.mkdir(exist_ok=True)
@@ -223,16 +222,6 @@ def _prompt(work: Work, heard: Heard) -> str:
     before = next((one.reply.text for one in reversed(transcript.rounds) if one.reply.text.strip()), "")
     earlier = f"<your_earlier_report>\n{quoted(cut(before, _MOST_EARLIER))}\n</your_earlier_report>"
     return f"{transcript.opening}\n\n{earlier}\n\n{heard.text}"
-
-
-def _removed(place: Path) -> None:
-    """Remove a folder, also where an agent took away the rights to what is in it. Nothing of it runs any more."""
-    for top, folders, _files in os.walk(place):
-        for one in (Path(top, name) for name in folders):
-            if not one.is_symlink():
-                with suppress(OSError):
-                    one.chmod(0o700)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 def _untold() -> Spent:

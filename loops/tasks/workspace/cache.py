@@ -4,9 +4,8 @@ Tasks read the objects of a copy while others fetch into it, so nothing is ever 
 used for a month goes whole.
 """
 
-import asyncio
+import logging
 import os
-import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +15,10 @@ from pathlib import Path
 from loops.errors import RepositoryError
 from loops.tasks.workspace.git import FETCH_SECONDS, Access, Git
 from loops.tasks.workspace.locked import locked
+from loops.tasks.workspace.trees import removed
+from loops.threads import on_own_thread
+
+log = logging.getLogger("loops.tasks.cache")
 
 KEEP_SECONDS = 30 * 86_400.0
 _BROKEN = ("bad object", "corrupt", "not a git repository", "loose object", "missing", "unresolved deltas")
@@ -66,7 +69,7 @@ class Caches:
                 if not cache.exists() or not any(word in error.message for word in _BROKEN):
                     raise
             # What a crash of the machine left half written is fetched anew.
-            await asyncio.to_thread(shutil.rmtree, cache)
+            await on_own_thread(lambda: removed(cache))
             return await self._fetched(cache, remote)
 
     @asynccontextmanager
@@ -75,9 +78,9 @@ class Caches:
             yield
 
     async def _fetched(self, cache: Path, remote: Remote) -> Base:
-        if not await asyncio.to_thread(cache.exists):
+        if not await on_own_thread(cache.exists):
             await self._made(cache)
-        await asyncio.to_thread(_unlock, cache)
+        await on_own_thread(lambda: _unlock(cache))
         ref = f"refs/heads/{remote.branch}"
         depth = ("--depth=1",) if remote.large else ()
         arguments = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", *depth, remote.access.url, f"+{ref}:{ref}")
@@ -88,7 +91,7 @@ class Caches:
     async def _made(self, cache: Path) -> None:
         """Under its name once it is whole."""
         making = cache.with_suffix(".making")
-        await asyncio.to_thread(shutil.rmtree, making, ignore_errors=True)
+        await on_own_thread(lambda: removed(making))
         making.mkdir(mode=0o750)
         if self._group is not None:
             os.chown(making, -1, self._group)
@@ -100,11 +103,25 @@ class Caches:
         """Remove copies that were not used for a month."""
         oldest = time.time() - KEEP_SECONDS
         for lock in self._folder.glob("*.lock"):
-            if lock.stat().st_mtime < oldest:
-                with suppress(RepositoryError):  # somebody fetches into it just now
-                    async with locked(lock, 0.0):
-                        await asyncio.to_thread(shutil.rmtree, lock.with_suffix(".git"), ignore_errors=True)
-                        lock.unlink(missing_ok=True)
+            try:
+                if lock.stat().st_mtime < oldest:
+                    await _dropped(lock)
+            except OSError as error:  # another process sweeps the same folders
+                log.warning("a copy is not swept: %s", error)
+
+
+async def _dropped(lock: Path) -> None:
+    """Remove the copy that a lock is of."""
+    copy = lock.with_suffix(".git")
+    with suppress(RepositoryError):  # somebody fetches into it just now
+        async with locked(lock, 0.0):
+            await on_own_thread(lambda: _removed(copy, lock))
+
+
+def _removed(copy: Path, lock: Path) -> None:
+    removed(copy)
+    if not copy.exists():
+        lock.unlink(missing_ok=True)
 
 
 def _unlock(cache: Path) -> None:

@@ -1,43 +1,21 @@
 """What a patch changes, by the trees before and after it, and the rules that it has to keep. Pure."""
 
-import posixpath
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from loops.errors import Fault, RepositoryError
-from loops.invisible import without_invisible
+from loops.tasks.workspace.links import Links
+from loops.tasks.workspace.names import odd, shown
+from loops.tasks.workspace.protected import protected_as
 
 LINK = "120000"
 MODULE = "160000"
 ABSENT = "000000"
 _FILES = frozenset({"100644", "100755"})
+_LINKS = frozenset({LINK, MODULE})
+"""What may stand for a folder."""
 _RAW = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([A-Z])\d*")
-
-PROTECTED: Mapping[str, Sequence[str]] = {
-    "continuous integration": (
-        ".github/*", ".gitlab-ci*", ".gitlab/*", ".circleci/*", ".buildkite/*", ".azure-pipelines*",
-        "azure-pipelines*", ".travis.y*ml", "appveyor.y*ml", ".appveyor.y*ml", ".drone.y*ml", ".woodpecker*",
-        "jenkinsfile*", "bitbucket-pipelines.y*ml", ".teamcity/*", ".semaphore/*", ".forgejo/*", ".gitea/*",
-        "cloudbuild.y*ml", "*/action.y*ml", "action.y*ml",
-    ),
-    "instructions of agents": (
-        "claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md", "copilot-instructions.md",
-        ".claude/*", ".mcp.json", ".cursor/*", ".cursorrules", ".windsurf/*", ".windsurfrules", ".codex/*",
-        ".agents/*", ".gemini/*", ".clinerules*", ".roo/*", ".aider*", "skill.md", "/skills/*",
-    ),
-    "settings of git": (".gitmodules", ".gitattributes", ".gitconfig", ".lfsconfig", ".githooks/*"),
-    "hooks and settings of tools": (
-        ".husky/*", ".pre-commit-config.yaml", ".pre-commit-hooks.yaml", "lefthook*.y*ml", ".lefthook*.y*ml",
-        ".npmrc", ".yarnrc*", ".yarn/*", ".pnpmfile.*", "pnpmfile.*", ".pypirc", "pip.conf", ".envrc",
-        ".devcontainer/*", ".devcontainer.json", ".vscode/*", ".idea/*",
-    ),
-    "code owners": ("codeowners",),
-}  # fmt: skip
-"""Files that no agent's change may touch, wherever they stand (with a slash in front: at the root alone). Names are
-compared without case."""
 
 SECRETS: Mapping[str, "re.Pattern[str]"] = {
     "a private key": re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
@@ -73,7 +51,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What is taken: so many files, of so many bytes in all. `protected` are further patterns of names, as in
-    PROTECTED; `known` finds a secret of this service in a text."""
+    protected.PROTECTED; `known` finds a secret of this service in a text."""
 
     files: int = 100
     size: int = 16 << 20
@@ -94,16 +72,29 @@ def read_changes(raw: bytes) -> list[Change]:
     return changes
 
 
-def violations(changes: Sequence[Change], added: Mapping[str, str], rules: Rules) -> list[Fault]:
-    """Every rule that a change breaks, by file. `added` are the lines that each file gets."""
-    found = list(_whole(changes, rules))
+def violations(
+    changes: Sequence[Change], added: Mapping[str, str], rules: Rules, links: Mapping[str, str] | None = None
+) -> list[Fault]:
+    """Every rule that a change breaks, by file. `added` are the lines that each file gets, `links` those of the tree
+    before it, with what they hold."""
+    if any(rules.known(f"{change.path}\n{change.target or ''}") for change in changes):
+        hint = "change the secret where it may have been seen"
+        return [
+            Fault(".", "the name of a file, or what a link leads to, holds a secret of this service", hint, "secret")
+        ]
+    before = after = Links(links or {})
+    if any(LINK in {change.before, change.after} for change in changes):
+        after = Links(_after(changes, before.targets))
+    found = list(too_much(changes, rules))
     for change in changes:
-        found += _of_file(change, rules)
+        found += _of_file(change, (before, after), rules)
         found += _secrets(change.path, added.get(change.path, ""), rules)
+    found += _led_away(changes, before, after, rules)
     return found
 
 
-def _whole(changes: Sequence[Change], rules: Rules) -> Iterator[Fault]:
+def too_much(changes: Sequence[Change], rules: Rules) -> Iterator[Fault]:
+    """Whether a change is too large as a whole, which is known before any of it is read."""
     if len(changes) > rules.files:
         told = f"{len(changes)} files are changed; {rules.files} are taken"
         yield Fault(".", told, "ask for less at once, and see that no built or downloaded files are added", "files")
@@ -114,77 +105,71 @@ def _whole(changes: Sequence[Change], rules: Rules) -> Iterator[Fault]:
         )
 
 
-def _of_file(change: Change, rules: Rules) -> Iterator[Fault]:
+def _of_file(change: Change, trees: Sequence[Links], rules: Rules) -> Iterator[Fault]:
     path = change.path
-    if (odd := _odd(path)) is not None:
-        yield Fault(_shown(path), odd, "give the file another name", "path")
-    if (kind := protected_as(path, rules.protected)) is not None:
+    if (why := odd(path)) is not None:
+        yield Fault(shown(path), why, "give the file another name", "path")
+    if (told := _protected(change, trees, rules)) is not None:
         hint = "a person has to make this change: the agent may describe it in the pull request"
-        yield Fault(_shown(path), f"belongs to the {kind}, which no agent changes", hint, "protected")
+        yield Fault(shown(path), told, hint, "protected")
     if MODULE in {change.before, change.after}:
-        yield Fault(_shown(path), "is a submodule", "leave submodules as they are", "submodule")
-    elif change.after == LINK and (away := _leads_away(path, change.target)) is not None:
-        yield Fault(_shown(path), away, "let links lead to files of the repository alone", "symlink")
+        yield Fault(shown(path), "is a submodule", "leave submodules as they are", "submodule")
     if ABSENT not in {change.before, change.after} and change.before != change.after:
         told = f"its mode goes from {change.before} to {change.after}"
-        yield Fault(_shown(path), told, "keep the kind and the executable bit of files that are there", "mode")
+        yield Fault(shown(path), told, "keep the kind and the executable bit of files that are there", "mode")
     elif change.after not in {*_FILES, LINK, MODULE, ABSENT}:
-        yield Fault(_shown(path), f"its mode is {change.after}", "", "mode")
+        yield Fault(shown(path), f"its mode is {change.after}", "", "mode")
 
 
-def protected_as(path: str, more: Sequence[str] = ()) -> str | None:
-    """The kind of protected file that a path is; None for the others."""
-    plain = _plain(path)
-    for kind, patterns in (*PROTECTED.items(), ("files that this service protects", more)):
-        for pattern in patterns:
-            wanted = pattern.lower().removeprefix("/")
-            if fnmatchcase(plain, wanted) or (wanted == pattern.lower() and fnmatchcase(plain, f"*/{wanted}")):
-                return kind
+def _protected(change: Change, trees: Sequence[Links], rules: Rules) -> str | None:
+    """Why no agent changes a file, under any of the names that it has before or after."""
+    hidden = _LINKS & {change.before, change.after} != set()
+    for tree in dict.fromkeys(trees):
+        names = tree.names(change.path)
+        if names is None:
+            return "has more names by links than can be looked at"
+        for name in sorted(names, key=lambda one: (one != change.path, one)):
+            if (kind := protected_as(name, rules.protected, link=hidden)) is not None:
+                through = "" if name == change.path else f"is {shown(name)} too, by a link, and "
+                return f"{through}belongs to the {kind}, which no agent changes"
     return None
 
 
-def _odd(path: str) -> str | None:
-    """Why a path is none that a file may have."""
-    parts = path.split("/")
-    if path.startswith("/") or any(part in {"", ".", ".."} for part in parts):
-        return "its path leads out of the repository"
-    if any(_plain(part).rstrip(". ") in {".git", "git~1"} for part in parts):
-        return "its path leads into git's own folder"
-    if "\\" in path or ":" in path:
-        return "its path means another one on Windows"
-    if any(ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF for letter in path):
-        return "its name holds letters that no name should"
-    if without_invisible(path) != path:
-        return "its name holds letters that cannot be seen"
+def _led_away(changes: Sequence[Change], before: Links, after: Links, rules: Rules) -> Iterator[Fault]:
+    """The links that lead where none may: those of the change, and those that lead somewhere else by it."""
+    changed = {change.path for change in changes}
+    for path in after.targets:
+        if path not in changed and (after is before or after.way(path) == before.way(path)):
+            continue
+        if (away := _leads_away(path, after, rules)) is not None:
+            yield Fault(shown(path), away, "let links lead to files of the repository alone", "symlink")
+
+
+def _leads_away(path: str, tree: Links, rules: Rules) -> str | None:
+    way = tree.way(path)
+    if way.fault is not None:
+        return way.fault
+    for place in sorted(way.places):
+        if not place:
+            return "is a link to the whole repository"
+        if odd(place) is not None:
+            return f"is a link to {shown(place)}: {odd(place)}"
+        if (kind := protected_as(place, rules.protected, link=True)) is not None:
+            return f"is a link to {shown(place)}, which belongs to the {kind}"
     return None
 
 
-def _leads_away(path: str, target: str | None) -> str | None:
-    if target is None or not target or target.startswith("/") or "\\" in target or "\0" in target:
-        return f"is a link to {_shown(target or 'nothing')}"
-    leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if leads.startswith("..") or _odd(leads) is not None:
-        return f"is a link that leads out of the repository, to {_shown(target)}"
-    kind = protected_as(leads) or protected_as(f"{leads}/x")
-    return None if kind is None else f"is a link to {_shown(leads)}, which belongs to the {kind}"
+def _after(changes: Sequence[Change], links: Mapping[str, str]) -> Mapping[str, str]:
+    """The links of the tree that comes of a change."""
+    changed = {change.path for change in changes}
+    kept = {path: target for path, target in links.items() if path not in changed}
+    return kept | {change.path: change.target or "" for change in changes if change.after == LINK}
 
 
 def _secrets(path: str, added: str, rules: Rules) -> Iterator[Fault]:
     hint = "let the agent read it from the environment; change the secret where it may have been seen"
-    if rules.known(added) or rules.known(path):
-        yield Fault(_shown(path), "holds a secret of this service", hint, "secret")
+    if rules.known(added):
+        yield Fault(shown(path), "holds a secret of this service", hint, "secret")
     for kind, pattern in SECRETS.items():
         if pattern.search(added):
-            yield Fault(_shown(path), f"holds what looks like {kind}", hint, "secret")
-
-
-def _plain(path: str) -> str:
-    """The path as careless file systems take it."""
-    return unicodedata.normalize("NFKC", without_invisible(path)).casefold()
-
-
-def _shown(path: str) -> str:
-    """A path on one line, at most 200 characters."""
-    safe = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    seen = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in safe)
-    return seen if len(seen) <= 200 else f"{seen[:199]}…"
+            yield Fault(shown(path), f"holds what looks like {kind}", hint, "secret")

@@ -7,23 +7,23 @@
 git runs here only until the checkout is handed over.
 """
 
-import asyncio
 import json
 import shutil
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from loops.errors import RepositoryError
 from loops.tasks.workspace.cache import Base
 from loops.tasks.workspace.git import Git
+from loops.tasks.workspace.leftovers import left_in, swept
 from loops.tasks.workspace.trees import removed
+from loops.threads import on_own_thread
 
 OBJECTS = "/repository/objects"
 """Where the objects of the copy stand inside the sandbox."""
 AGENT = ("Agent", "agent@localhost")
 """Who commits inside the sandbox; nothing of those commits leaves it."""
-_UNKNOWN_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,14 @@ class Checkouts:
         """A fresh checkout of the base. Raises RepositoryError."""
         place, making = self._folder / task_id, self._folder / task_id / "making"
         await self.remove(task_id)
-        place.mkdir(mode=0o711)
+        try:
+            place.mkdir(mode=0o711)
+        except OSError as error:
+            raise RepositoryError(f"there is no place for a checkout: {error.strerror}", hint="see the log") from error
         await self._git.run("init", "-q", "--template=", f"--initial-branch={base.branch}", str(making))
         await self._fill(making, base)
         making.chmod(0o700)
-        await asyncio.to_thread(self._own, making)
+        await on_own_thread(lambda: self._own(making))
         told = {"cache": str(base.cache), "branch": base.branch, "sha": base.sha}
         (place / "base.json").write_text(json.dumps(told), "utf-8")
         making.rename(place / "checkout")
@@ -97,14 +100,14 @@ class Checkouts:
 
     async def remove(self, task_id: str) -> None:
         """Remove what is there of a task's."""
-        await asyncio.to_thread(removed, self._folder / task_id)
+        await on_own_thread(lambda: removed(self._folder / task_id))
 
     async def give_back(self, task_id: str) -> None:
         """Remove what a task worked in, and remember that nothing of it is needed any more, until it is swept."""
         place = self._folder / task_id
-        if await asyncio.to_thread(place.is_dir):
+        if await on_own_thread(place.is_dir):
             (place / "over").touch()
-            await asyncio.to_thread(removed, place / "checkout")
+            await on_own_thread(lambda: removed(place / "checkout"))
 
     def is_over(self, task_id: str) -> bool:
         """Whether the checkout of a task was given back here."""
@@ -112,13 +115,8 @@ class Checkouts:
 
     def left(self) -> list[str]:
         """The tasks that have a folder here."""
-        return [one.name for one in self._folder.iterdir() if one.is_dir()]
+        return left_in(self._folder)
 
     async def sweep(self, open_tasks: Collection[str], known_tasks: Collection[str]) -> None:
-        """Remove what tasks left that are over. What no task is known to have made goes after a week: it may be that of
-        another service."""
-        oldest = time.time() - _UNKNOWN_SECONDS
-        for task_id in self.left():
-            known = task_id in known_tasks or (self._folder / task_id).stat().st_mtime < oldest
-            if known and task_id not in open_tasks:
-                await self.remove(task_id)
+        """Remove what tasks left that are over."""
+        await swept(self._folder, self.left(), open_tasks, known_tasks)

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _GIT = ".git"
+_DEEPEST = 100
+_LONGEST = 3_000
+"""Parts and characters of a path: more than git and the tools of a repository can deal with are not taken."""
+MOST_SEEN = 20_000
+"""Names that one listing looks at."""
 Refusal = Literal["BAD_PATH", "NOT_FOUND", "IS_LINK", "NOT_A_FILE", "NOT_A_FOLDER", "TOO_LARGE", "CANNOT"]
 
 
@@ -33,6 +39,13 @@ class FileFault(Exception):
         super().__init__(words)
         self.reason = reason
         self.words = words
+
+
+@dataclass(slots=True)
+class _Seen:
+    """How many names a listing has looked at."""
+
+    names: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +106,12 @@ class Files:
             os.fchmod(descriptor, mode)
 
     def entries(self, path: str, depth: int) -> Iterator[Entry]:
-        """What is in a folder and, down to `depth`, in those in it, in order; .git is left out. Raises FileFault."""
+        """What is in a folder and, down to `depth`, in those in it, in order; .git is left out. Raises FileFault.
+
+        Of folders with more than MOST_SEEN names in all, those are seen that the system tells of first."""
         folders = _parts(path)
         with self._folder(folders) as folder:
-            yield from _entries(folder, "/".join(folders), depth)
+            yield from _entries(folder, "/".join(folders), depth, _Seen())
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
@@ -139,6 +154,8 @@ def _parts(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in inside.split("/") if part not in ("", "."))
     if ".." in parts:
         raise FileFault("BAD_PATH", f"{path!r} leads upwards")
+    if len(parts) > _DEEPEST or len(inside) > _LONGEST:
+        raise FileFault("BAD_PATH", f"the path has {len(parts)} parts and {len(inside)} characters, which is too much")
     return parts
 
 
@@ -162,9 +179,10 @@ def _mode(folder: int, name: str, path: str) -> int:
     return stat.S_IMODE(found.st_mode) & 0o777
 
 
-def _entries(folder: int, path: str, depth: int) -> Iterator[Entry]:
+def _entries(folder: int, path: str, depth: int, seen: "_Seen") -> Iterator[Entry]:
     with os.scandir(folder) as found:
-        inside = sorted(found, key=lambda one: one.name)
+        inside = sorted(islice(found, MOST_SEEN - seen.names), key=lambda one: one.name)
+    seen.names += len(inside)
     for one in inside:
         if one.name == _GIT:
             continue
@@ -175,7 +193,7 @@ def _entries(folder: int, path: str, depth: int) -> Iterator[Entry]:
             with suppress(OSError):  # taken away, or made a link, in this moment
                 inner = os.open(one.name, _FOLDER, dir_fd=folder)
                 try:
-                    yield from _entries(inner, place, depth - 1)
+                    yield from _entries(inner, place, depth - 1, seen)
                 finally:
                     os.close(inner)
 

@@ -4,7 +4,6 @@ No file of it ever stands on this machine's disk under its name, so hooks, filte
 act on. What is judged is the difference of the two trees, not what the patch says of itself.
 """
 
-import asyncio
 import re
 import shutil
 import tempfile
@@ -16,13 +15,16 @@ from pathlib import Path
 
 from loops.errors import Fault, PatchRefused, RepositoryError
 from loops.tasks.workspace.cache import Base
-from loops.tasks.workspace.change import ABSENT, LINK, MODULE, Change, Rules, read_changes, violations
+from loops.tasks.workspace.change import ABSENT, LINK, MODULE, Change, Rules, read_changes, too_much, violations
 from loops.tasks.workspace.export import MOST_PATCH
 from loops.tasks.workspace.git import FETCH_SECONDS, Access, Git
+from loops.tasks.workspace.trees import removed
+from loops.threads import off_loop, on_own_thread
 
 _MEMORY = 2 << 30
 _LARGEST_BINARY = 16 << 20
 _NO_BLOB = frozenset({ABSENT, MODULE})
+_LINK = re.compile(rb"(?:\A|(?<=\0))120000 blob ([0-9a-f]+)\t([^\0]+)")
 _BINARY = re.compile(rb"^(?:literal|delta) (\d{1,20})$", re.MULTILINE)
 
 
@@ -55,7 +57,7 @@ class Patches:
             await applied.check(rules)
             yield applied
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            await on_own_thread(lambda: removed(place))
 
 
 class Applied:
@@ -92,14 +94,14 @@ class Applied:
         raw = await self._run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-abbrev", *self._between())
         changes = await self._sized(read_changes(raw))
         # Contents are read only of what is not too large: there may be much in a small patch.
-        too_much = [one for one in violations(changes, {}, rules) if one.code in {"files", "size"}]
-        if too_much:
-            raise PatchRefused(too_much)
+        if refused := list(too_much(changes, rules)):
+            raise PatchRefused(refused)
         new = await self._contents([change.blob for change in changes if change.after not in _NO_BLOB])
         old = await self._contents([change.old for change in changes if change.before not in _NO_BLOB])
         self.changes = [self._followed(change, new) for change in changes]
         added = {one.path: added_lines(old.get(one.old, b""), new.get(one.blob, b"")) for one in changes}
-        found = await asyncio.to_thread(violations, self.changes, added, rules)
+        links = await self._links()
+        found = await off_loop(lambda: violations(self.changes, added, rules, links))
         if found:
             raise PatchRefused(found)
 
@@ -123,6 +125,13 @@ class Applied:
             access=access, seconds=FETCH_SECONDS,
         )  # fmt: skip
 
+    async def _links(self) -> dict[str, str]:
+        """The links of the base."""
+        told = await self._run("ls-tree", "-r", "-z", self._base.sha)
+        blobs = {name: blob.decode() for blob, name in _LINK.findall(told)}
+        contents = await self._contents(sorted(set(blobs.values())))
+        return {_text(name): _text(contents[blob]) for name, blob in blobs.items() if blob in contents}
+
     def _between(self) -> tuple[str, str]:
         return self._base.sha, self._tree
 
@@ -135,7 +144,7 @@ class Applied:
     def _followed(self, change: Change, contents: Mapping[str, bytes]) -> Change:
         if change.after != LINK:
             return change
-        return replace(change, target=contents[change.blob].decode("utf-8", "surrogateescape"))
+        return replace(change, target=_text(contents[change.blob]))
 
     async def _contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
         """What stands in these blobs, those left out that are too large to be compared with."""
@@ -168,6 +177,10 @@ def _check_text(patch: bytes) -> None:
     if unpacked > _LARGEST_BINARY:
         told = f"its binary files come to {unpacked} bytes; {_LARGEST_BINARY} are taken"
         raise PatchRefused([Fault(".", told, "leave large files out", "size")])
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _batch(told: bytes) -> Iterator[tuple[str, bytes]]:

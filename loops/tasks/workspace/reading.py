@@ -1,10 +1,10 @@
 """The files of a checkout as skills are read from them."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from loops.tasks.workspace.files import FileFault, Files
+from loops.threads import off_loop
 
 _DEPTH = 6
 
@@ -30,12 +30,12 @@ class CheckoutFiles:
                 return found
             return found
 
-        return await asyncio.to_thread(look)
+        return await off_loop(look)
 
     async def text(self, path: str, most: int) -> str | None:
         """See Checkout."""
         try:
-            content = await asyncio.to_thread(self.files.read, path)
+            content = await off_loop(lambda: self.files.read(path))
             return content[:most].decode("utf-8", "ignore") if b"\0" not in content else None
         except FileFault:
             return None

@@ -15,7 +15,7 @@ from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
-from loops.errors import Fault, PatchRefused, RepositoryError, RunFenced, StoreBusy
+from loops.errors import RepositoryError, RunFenced, StoreBusy
 from loops.packed import unpack
 from loops.ports import Clock, Writer
 from loops.store import outputs as store
@@ -24,7 +24,7 @@ from loops.store.patience import persist
 from loops.tasks.equipment import Came, Job, Kit
 from loops.tasks.outputs.stored import StoredProposals, subject_number
 from loops.tasks.outputs.wording import from_report
-from loops.tasks.outputs.writing import CANCELLED, Destination, OutputWriter
+from loops.tasks.outputs.writing import CANCELLED, MASKED, Destination, OutputWriter
 from loops.tasks.runners.verdict import unmasked
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
@@ -34,6 +34,7 @@ from loops.tasks.workspace.git import Access
 from loops.tasks.workspace.reading import CheckoutFiles
 from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
 from loops.tasks.workspace.workspace import Workspace
+from loops.threads import off_loop
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -123,6 +124,7 @@ class _Work:
         self._event: Mapping[str, Any] | None = unpack(job.task.event)
         self._checkout: Checkout | None = None
         self._sandbox: AsyncExitStack | None = None
+        self._raw: bytes | None = None
         self._to: Destination
 
     async def begin(self) -> None:
@@ -188,7 +190,7 @@ class _Work:
             return _told(came, await outputs.refuse(self._job, reason))
         # The token of an installation is good for an hour, which the agent may have taken.
         remote = await self._remote(self._to.desk.at)
-        rows = await outputs.write(self._job, replace(self._to, remote=remote))
+        rows = await outputs.write(self._job, replace(self._to, remote=remote, patch=self._raw))
         if self._job.abort.asked and not any(row.status == "written" for row in rows):
             return replace(came, result=replace(came.result, ending="cancelled", reason="cancelled on request"))
         came = _told(came, rows)
@@ -196,8 +198,9 @@ class _Work:
         return _not_taken(came, unwritten) if unwritten else came
 
     async def _keep(self, came: Came) -> bool:
-        """Store the change with the pull request that is to hold it, made of the report where none was asked for.
-        False where nothing is changed."""
+        """Store the change, without the secrets of this service, with the pull request that is to hold it, made of the
+        report where none was asked for. False where nothing is changed. What is judged and pushed is the change as it
+        is, which this worker alone has."""
         checkout, job, whole = self._checkout, self._job, self._whole
         if checkout is None:  # kept by the worker before this one
             return True
@@ -205,9 +208,11 @@ class _Work:
         if not patch:
             return False
         mask, now, task = whole.tooling.mask, whole.clock.now(), (job.task.id, job.owner)
-        shown, leaking = await asyncio.to_thread(_masked, patch, whole.tooling.mask_values)
+        self._raw = patch
+        shown = await off_loop(lambda: _masked(patch, whole.tooling.mask_values))
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
-        report, base = from_report(came.result.message, title, mask), {"sha": checkout.base.sha}
+        report = from_report(came.result.message, title, mask)
+        base = {"sha": checkout.base.sha, MASKED: shown != patch}
         rows = await whole.outputs.rows(job.task.id)
         asked = next((row.number for row in rows if row.kind == "pull_request"), None)
         repository = self._to.desk.at.full_name
@@ -220,9 +225,6 @@ class _Work:
                 store.keep_patch(connection, (job.task.id, number), job.owner, shown, base, now)
 
         await persist(whole.writer, store_it)
-        if leaking is not None:
-            told = "the change shows a secret of this service; it stands in the kept patch as ***"
-            raise PatchRefused([Fault(leaking, told, "change the secret where it may have been seen", "secret")])
         return True
 
     async def _patch(self, checkout: Checkout) -> bytes:
@@ -233,18 +235,11 @@ class _Work:
             return await exported(sandbox, checkout.base.sha, yard.checkouts.objects_of(checkout.base))
 
 
-def _masked(patch: bytes, mask: Callable[[str], str]) -> tuple[bytes, str | None]:
-    """The patch without secrets, and the first file of it that shows one; None where none does."""
+def _masked(patch: bytes, mask: Callable[[str], str]) -> bytes:
+    """The patch as it may be shown."""
     text = patch.decode("utf-8", "surrogateescape")
     shown = mask(text)
-    if shown == text:
-        return patch, None
-    file = "."
-    for line in text.split("\n"):
-        file = line.removeprefix("+++ b/") if line.startswith("+++ b/") else file
-        if mask(line) != line:
-            break
-    return shown.encode("utf-8", "surrogateescape"), mask(file)
+    return patch if shown == text else shown.encode("utf-8", "surrogateescape")
 
 
 def _told(came: Came, rows: list[OutputRow]) -> Came:

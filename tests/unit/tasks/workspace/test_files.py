@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from loops.tasks.workspace import files as module
 from loops.tasks.workspace.files import Entry, FileFault, Files
 
 
@@ -125,3 +126,25 @@ def test_a_folder_is_listed_as_deep_as_asked_for_and_without_git(files: Files, c
     assert list(files.entries("", 1)) == [Entry("link", "link"), Entry("pipe", "other"), Entry("src", "folder")]
     assert list(files.entries("", 3))[-1] == Entry("src/app.py", "file", 15)
     assert list(files.entries("/workspace/src/", 1)) == [Entry("src/app.py", "file", 15)]
+
+
+@pytest.mark.parametrize("path", ["d/" * 1500 + "x", "/workspace/" + "d/" * 101, "long/" * 90 + "n" * 2600])
+def test_a_path_that_is_too_deep_or_too_long_makes_no_folder(files: Files, checkout: Path, path: str) -> None:
+    for use in (files.read, lambda one: files.write(one, b"x"), lambda one: list(files.entries(one, 1))):
+        with pytest.raises(FileFault) as fault:
+            use(path)
+        assert fault.value.reason == "BAD_PATH"
+    assert not (checkout / "d").exists()
+    assert not (checkout / "long").exists()
+
+
+def test_of_a_folder_with_too_many_names_so_many_are_looked_at(
+    files: Files, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("", "src/"):
+        for number in range(30):
+            (checkout / f"{place}{number:02}").touch()
+    monkeypatch.setattr(module, "MOST_SEEN", 40)
+    found = [one.path for one in files.entries("", 6)]
+    assert len(found) == 39  # and .git
+    assert found == sorted(found)
