@@ -68,7 +68,12 @@ async def senders(
 
 async def connect(live: Running, name: str, secrets: Mapping[str, str]) -> int:
     sealed = live.services.box.seal(dict(secrets))
-    row = {"project_id": PROJECT, "kind": "posthog", "name": f"{name}{uuid.uuid4().hex[:6]}", "config": {}}
+    row: dict[str, Any] = {
+        "project_id": PROJECT,
+        "kind": "posthog",
+        "name": f"{name}{uuid.uuid4().hex[:6]}",
+        "config": {},
+    }
     return await live.write(lambda c: connections.insert(c, **row, secrets=sealed, now=live.services.clock.now()))
 
 

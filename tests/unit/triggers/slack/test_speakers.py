@@ -35,7 +35,8 @@ FIRST = message("U0BOSS", "Deploy, please", client_msg_id="a")
 
 
 def passes(wanted: list[dict[str, Any]], reply: Event, **more: Any) -> bool:
-    compiled = compile_filter({"events": [{"id": NAME, "type": "events", **more}], "properties": wanted})
+    filters: dict[str, Any] = {"events": [{"id": NAME, "type": "events", **more}], "properties": wanted}
+    compiled = compile_filter(filters)
     return all(one.passed for one in would_start(compiled, reply, FIRST))
 
 
@@ -67,8 +68,8 @@ def test_a_filter_on_the_sender_holds_for_replies_however_it_is_written(wanted: 
 
 
 def test_a_filter_of_one_of_several_events_holds_for_replies() -> None:
-    other = {"id": "another", "type": "events"}
-    mine = {"id": NAME, "type": "events", "properties": [asked("user", "U0BOSS")]}
+    other: dict[str, Any] = {"id": "another", "type": "events"}
+    mine: dict[str, Any] = {"id": NAME, "type": "events", "properties": [asked("user", "U0BOSS")]}
     compiled = compile_filter({"events": [other, mine]})
     heard = [
         all(one.passed for one in would_start(compiled, message(user, "?", ts="2.1", thread_ts="1.1"), FIRST))
