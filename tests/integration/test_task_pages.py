@@ -78,7 +78,7 @@ async def test_a_price_that_nobody_knows_is_told_and_never_guessed(site: Site) -
     task = await a_task(site)
     await task.keep(a_round(1), a_round(2, cost=None))
     await task.finish()
-    assert f"Cost cost unknown: {NO_PRICE}" in (await page_of(site, task)).text
+    assert f"Cost $0.0125 and an unknown part: {NO_PRICE}" in (await page_of(site, task)).text
     assert "unknown" in (await read(site, "/runs")).text
 
 
