@@ -11,6 +11,7 @@ LoopsError                   code, http_status, retryable; the message says what
 │  ├─ SignatureInvalid 401   ├─ PayloadMalformed 400   └─ PayloadTooLarge 413
 │  └─ MethodNotTaken 405
 ├─ RequestError 400          an API call whose arguments do not fit
+├─ Busy 503                  too much of one kind is asked for at once; ask again
 ├─ ArgumentsRefused 400      a tool call whose arguments do not fit; carries every fault with its path
 ├─ AccessError               ├─ NotAuthenticated 401   ├─ NotAllowed 403   └─ Misdirected 421
 ├─ RunError                  inside a run
@@ -159,6 +160,14 @@ class RequestError(LoopsError):
 
     code = "request.invalid"
     http_status = 400
+
+
+class Busy(LoopsError):
+    """As much of this kind as may be is under way; the same may be asked for again."""
+
+    code = "request.busy"
+    http_status = 503
+    retryable = True
 
 
 class ArgumentsRefused(_Faulty):

@@ -1,7 +1,7 @@
 """How much of its quotas a project has used: what the API and the pages tell of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from config.settings import Settings
 from loops.store import projects, spendings, task_queries
 from loops.store import tasks as store
 from loops.store.spendings import Spent
-from loops.tasks.allowance import Allowance, Allowances, Limits, overridden
+from loops.tasks.allowance import Allowance, Allowances, Limits, overridden, room_at
 from loops.tasks.quota import WINDOW, QuotaLimits, next_slot
 
 
@@ -31,10 +31,34 @@ class QuotaUse:
 
 @dataclass(frozen=True, slots=True)
 class SpendingUse:
-    """Tokens and US dollars of the trailing 24 hours, what is put aside for requests under way counted in."""
+    """Tokens and US dollars of the trailing 24 hours, what is put aside for requests under way counted in. `frees_at`
+    is when there is room again: None while there is some, and where no clock brings it."""
 
     spent: Spent = field(default_factory=Spent)
     allowance: Allowance = field(default_factory=Allowance)
+    frees_at: datetime | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a task would be refused for what was spent."""
+        return bool(self.allowance.used_up(self.spent.tokens, self.spent.cost))
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """When a task may be created, by every quota and budget that it would be held to: now unless `is_full`, then `at`;
+    None where no clock brings that."""
+
+    is_full: bool = False
+    at: datetime | None = None
+
+
+def slot_of(quota: QuotaUse, spending: SpendingUse, above: Slot | None = None) -> Slot:
+    """When all of them have room; `above` is what the project as a whole allows."""
+    held = [Slot(not quota.free, quota.frees_at), Slot(spending.is_full, spending.frees_at), above or Slot()]
+    full = [one.at for one in held if one.is_full]
+    ends = [at for at in full if at is not None]
+    return Slot(bool(full), max(ends) if full and len(ends) == len(full) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +70,7 @@ class WorkflowUse:
     quota: QuotaUse
     running: int
     spending: SpendingUse = field(default_factory=SpendingUse)
+    slot: Slot = field(default_factory=Slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +81,7 @@ class ProjectUse:
     running: int
     workflows: Sequence[WorkflowUse]
     spending: SpendingUse = field(default_factory=SpendingUse)
+    slot: Slot = field(default_factory=Slot)
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -89,20 +115,26 @@ def project_use(connection: sa.Connection, project_id: str, limits: Limits | Quo
     spent = spendings.by_workflows(connection, project_id, now - WINDOW)
     busy = created.keys() | running.keys() | spent.keys()
     names = task_queries.workflow_names(connection, busy)
-    uses = [
-        WorkflowUse(
-            one,
-            names.get(one, one),
-            _use(connection, ("workflow_id", one), created.get(one, 0), whole.tasks.workflow, now),
-            running.get(one, 0),
-            SpendingUse(spent.get(one, Spent()), whole.spending.workflow),
-        )
-        for one in busy
-    ]
-    uses.sort(key=lambda use: (-use.quota.used, use.name, use.workflow_id))
     quota = _use(connection, ("project_id", project_id), sum(created.values()), whole.tasks.project, now)
-    spending = SpendingUse(_sum(spent), whole.spending.project)
-    return ProjectUse(quota, sum(running.values()), uses, spending)
+    spending = _spending(connection, ("project_id", project_id), _sum(spent), whole.spending.project, now)
+    slot, uses = slot_of(quota, spending), []
+    for one in busy:
+        whose = ("workflow_id", one)
+        its = _use(connection, whose, created.get(one, 0), whole.tasks.workflow, now)
+        its_spending = _spending(connection, whose, spent.get(one, Spent()), whole.spending.workflow, now)
+        its_slot = slot_of(its, its_spending, slot)
+        uses.append(WorkflowUse(one, names.get(one, one), its, running.get(one, 0), its_spending, its_slot))
+    uses.sort(key=lambda use: (-use.quota.used, use.name, use.workflow_id))
+    return ProjectUse(quota, sum(running.values()), uses, spending, slot)
+
+
+def _spending(
+    connection: sa.Connection, whose: tuple[str, str], spent: Spent, allowance: Allowance, now: datetime
+) -> SpendingUse:
+    use = SpendingUse(spent, allowance)
+    if not use.is_full:
+        return use
+    return replace(use, frees_at=room_at(allowance, spendings.moments(connection, *whose, now - WINDOW)))
 
 
 def _sum(spent: Mapping[str, Spent]) -> Spent:

@@ -21,10 +21,12 @@ from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
 from loops.tasks.workspace.checkout import OBJECTS, Checkouts
 from loops.tasks.workspace.git import Git
+from loops.tasks.workspace.leftovers import left_in, swept
 from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.github import GitHubParts
+from server.runners import RUNNERS
 
 log = logging.getLogger("loops.repositories")
 
@@ -56,6 +58,7 @@ class RepositoryParts:
     ) -> None:
         self._reader = stores[1]
         folders = _folders(settings.work_dir)
+        self._runners = settings.work_dir / RUNNERS
         git = Git(folders["home"], os.environ)
         walled = sandboxes.tier != "none"
         self._caches = Caches(folders["cache"], git, _group(sandboxes, folders["home"]))
@@ -84,9 +87,11 @@ class RepositoryParts:
 
     async def sweep(self) -> None:
         """Once. Raises StoreBusy."""
-        left = self._checkouts.left()
+        checkouts, runners = self._checkouts.left(), left_in(self._runners)
+        left = [*{*checkouts, *runners}]
         under_way, known = await self._reader.read(lambda connection: store.open_tasks(connection, left))
         await self._checkouts.sweep(under_way, known)
+        await swept(self._runners, runners, under_way, known)
         await self._caches.sweep()
 
 

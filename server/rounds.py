@@ -52,3 +52,22 @@ def message_lines(item: Mapping[str, Any]) -> Iterator[str]:
     if item["mend"]:
         yield f"  what mends it: {plain(item['mend'])}"
     yield f"  page: /outbox/{item['id']}"
+
+
+def output_lines(item: Mapping[str, Any], *, patch: bool) -> Iterator[str]:
+    """What a task asked to have written: where, what became of it and why, and its `patch` where that is asked for."""
+    kind = str(item["kind"]).replace("_", " ")
+    reason = f", {plain(item['reason'])}" if item["reason"] else ""
+    title = item["body"].get("title")
+    named = f": {plain(title)}" if title else ""
+    yield f"{kind} in {plain(item['repository'])}: {item['status']}{reason}{named}"
+    if item["url"]:
+        yield f"  {plain(item['url'])}"
+    if not item["patch"]:
+        return
+    if not patch:
+        yield "  its patch: loops run-show --patch"
+        return
+    yield from (f"  {plain(line)}" for line in item["patch"].splitlines())
+    if item["patch_cut"]:
+        yield "  … the patch goes on"

@@ -12,6 +12,9 @@ from loops.tasks.runners.external import ExternalRunner, Surroundings
 from loops.tasks.runners.runner import Runner, Work
 from loops.tasks.workspace.sandbox import Room, Sandboxes
 
+RUNNERS = "runners"
+"""Where in the work folder the commands of tasks have folders of their own."""
+
 
 def by_name(settings: Settings) -> Mapping[str, RunnerSettings]:
     """The runners that are set up."""

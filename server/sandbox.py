@@ -6,7 +6,7 @@ from pathlib import Path
 from config.settings import Settings
 from loops.tasks.workspace.plain import WARNING
 from loops.tasks.workspace.probing import Wanted
-from loops.tasks.workspace.sandboxes import Found, find_sandboxes
+from loops.tasks.workspace.sandboxes import WALLED, Found, find_sandboxes
 from server.checks.check import Check
 from server.wiring import Wiring
 
@@ -23,8 +23,21 @@ def sandbox_warning(settings: Settings) -> str:
     return WARNING if settings.sandbox == "none" else ""
 
 
-async def sandbox_check(settings: Settings) -> Check:
-    """Whether commands can run here, for `loops doctor`. It leaves nothing behind."""
+async def sandbox_check(settings: Settings, told: str = "") -> Check:
+    """Whether commands of tasks can run, for `loops doctor`. What the running service has `told` counts: it may be
+    started in another way than this shell, where it is tried out otherwise. It leaves nothing behind."""
+    if told == WALLED:
+        return Check("sandbox", "ok", f"of the running service: {told}")
+    if told == WARNING:
+        return Check("sandbox", "warning", told, "unset LOOPS_SANDBOX where the service is started")
+    here = await _tried(settings)
+    if told and here.state == "ok":
+        mend = "one works from this shell: see what the service may not do that this shell may; its log says why"
+        return Check("sandbox", "warning", "none works in the running service", mend)
+    return here
+
+
+async def _tried(settings: Settings) -> Check:
     work_dir = settings.work_dir
     standing = next(one for one in (work_dir, *work_dir.parents) if one.is_dir())
     try:

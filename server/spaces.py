@@ -6,9 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from loops.errors import NotFound
 from loops.spaces import space_id, space_name
+from loops.store import run_queries
 from loops.store import workflows as store
 from loops.store.workflows import WorkflowRow
+
+MOST_LOOPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,14 @@ def space_of_run(row: Mapping[str, Any]) -> SpaceName | None:
     if row["space"] is None or (of_workflow is not None and of_workflow.id == row["space"]):
         return of_workflow
     return SpaceName(row["space"], row["space"])
+
+
+def known(connection: sa.Connection, project_id: str, space: str) -> Sequence[WorkflowRow]:
+    """The loops that list their runs in a space. Raises NotFound where neither a loop nor a run does."""
+    loops = store.page(connection, project_id, limit=MOST_LOOPS, space=space)
+    if not loops and not run_queries.page(connection, project_id, limit=1, space=space):
+        raise NotFound(f"there is no space {space!r}", hint="loops spaces lists them; a task names its in channel")
+    return loops
 
 
 def spaces_of(connection: sa.Connection, project_id: str) -> list[Space]:

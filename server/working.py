@@ -17,7 +17,7 @@ from loops.tasks.work import TaskWorker
 from loops.tasks.workspace.sandbox import Sandboxes
 from server.quotas import limits_of
 from server.repositories import Outlet, RepositoryParts
-from server.runners import by_name, commands
+from server.runners import RUNNERS, by_name, commands
 from server.services import Services
 from server.wiring import Wiring
 
@@ -82,4 +82,4 @@ class AtWork:
         """What starts coding agents; None where there is no sandbox to start one in."""
         if self.sandboxes is None:
             return None
-        return commands(self.services.settings.work_dir / "runners", self.sandboxes, self.services.clock)
+        return commands(self.services.settings.work_dir / RUNNERS, self.sandboxes, self.services.clock)

@@ -1,9 +1,10 @@
+import asyncio
 import importlib.util
 import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import psycopg
 import pytest
+import uvloop
 from psycopg import sql
 
 from loops.runs.engine import prepare_engine
@@ -45,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The event loop of the service."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -14,7 +14,7 @@ from loops.store.deliveries import Due
 from loops.store.holds import HoldRow
 from loops.store.ids import new_id
 from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, limit, limit_words
-from triggers.keys import EventJson, Key, Unkeyed
+from triggers.keys import EventJson, Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,6 @@ def within_limit(
 ) -> Passed:
     """Count the event if it passes. Raises RowHeld while another process is deciding on the same key."""
     key = rule.key.of(event, now)
-    if isinstance(key, Unkeyed):
-        return Passed(passes=True, reason=f"not rate limited: {key.reason}")
     limited = _limited(connection, workflow_id, key, rule, now)
     return Passed(limited.passes, limit_words(rule, limited, key))
 
@@ -69,8 +67,6 @@ def put_off(connection: sa.Connection, rule: Debounce, wanted: Wanted, due: Due,
     returned, and nothing is held. Raises RowHeld while another process is deciding on the same key."""
     now = due.received_at
     key = rule.key.of(event, now)
-    if isinstance(key, Unkeyed):
-        return Passed(passes=True, reason=f"not debounced: {key.reason}")
     before = holds.lock(connection, wanted.workflow_id, key.digest)
     if before is not None and now >= before.due_at:
         return before

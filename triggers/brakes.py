@@ -4,7 +4,8 @@ Rate limit: of the events of a key, `count` pass within any `period`; the others
 Debounce: events of a key are held until none came for `quiet`, `longest` after the first at most; the last goes on.
 Overlap: what becomes of an event while runs that earlier ones started are under way.
 
-A key that is null, false, 0 or empty, or that cannot be rendered, holds nothing back.
+Events whose key is null, false, 0 or empty, or cannot be rendered, count together: else whoever leaves out the property
+that a loop is braked by would be held back by nothing. Unverified events count apart from verified ones.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Literal
 
 from loops.definition.brakes import DEBOUNCE, OVERLAP, RATE_LIMIT, Brakes
 from loops.definition.schema.brakes import Overlap
-from triggers.keys import EventJson, Key, KeyTemplate, Unkeyed, digest_of, instant_words, shown_key
+from triggers.keys import EventJson, Key, KeyTemplate, Unkeyed, apart_words, digest_of, instant_words, shown_key
 
 Policy = Literal["skip", "queue", "restart", "parallel"]
 
@@ -30,12 +31,16 @@ class KeyOf:
     def __post_init__(self) -> None:
         self._template = None if self.source is None else KeyTemplate(self.source, f"{self.path}.key", "key")
 
-    def of(self, event: EventJson, now: datetime) -> Key | Unkeyed:
+    def of(self, event: EventJson, now: datetime) -> Key:
         """The key of an event, as templates see it, at `now`."""
+        apart = apart_words(event)
         if self._template is None:
-            return Key(digest_of(None), "")
+            return Key(digest_of(event, None), "", apart)
         text = self._template.text(event, now)
-        return text if isinstance(text, Unkeyed) else Key(digest_of(self.source, text), shown_key(text))
+        if isinstance(text, Unkeyed):
+            lacks = f"all that have none count together, {text.reason}"
+            return Key(digest_of(event, self.source, ""), "", "; ".join(filter(None, (lacks, apart))))
+        return Key(digest_of(event, self.source, text), shown_key(text), apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,8 @@ def _is(ids: Sequence[str]) -> str:
 
 
 def _of(key: Key) -> str:
-    return f" (key {key.shown!r})" if key.shown else ""
+    told = "; ".join(filter(None, (f"key {key.shown!r}" if key.shown else "", key.note)))
+    return f" ({told})" if told else ""
 
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))

@@ -36,7 +36,7 @@ from triggers.releasing import RETRIES, Releases, told
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
-from triggers.slack.handing import HANDED, NOBODY_HEARS, Handing
+from triggers.slack.handing import NOBODY_HEARS, Handing, is_handed
 from triggers.source import Ignored, Source
 from triggers.stages import Stages
 from triggers.verdict import Verdict
@@ -283,7 +283,7 @@ class Dispatcher:
                 return heard
             verdicts = self._decide(connection, due, heard, position)
             started += sum(verdict.passed for verdict in verdicts)
-            handed += [verdict.reason for verdict in verdicts if verdict.stage == HANDED]
+            handed += [verdict.reason for verdict in verdicts if is_handed(verdict)]
             stopped.update(_STOPPED.get(verdict.stage, "came near") for verdict in verdicts if not verdict.passed)
             for verdict in verdicts:
                 outcome.count(verdict)
@@ -323,13 +323,14 @@ class Dispatcher:
                 ]
                 self._keep(connection, due, heard, position, verdicts)
                 return verdicts
-            verdicts, matches = self._handing.hand(connection, due, event, matches, self._clock.now())
-            verdicts += [self._stages.decide(connection, due, event, listener) for listener in matches.passed]
-            for listener, compared in matches.near:
-                failed = next((one for one in compared if not one.passed), None)
+            listener, now = self._definitions.listener, self._clock.now()
+            verdicts, matches = self._handing.hand(connection, due, heard, listener, now)
+            verdicts += [self._stages.decide(connection, due, event, one) for one in matches.passed]
+            for one, compared in matches.near:
+                failed = next((part for part in compared if not part.passed), None)
                 reason = failed.words() if failed is not None else "a filter did not match"
                 verdicts.append(
-                    Verdict(listener.key, listener.version, "filters", passed=False, reason=reason, compared=compared)
+                    Verdict(one.key, one.version, "filters", passed=False, reason=reason, compared=compared)
                 )
             self._keep(connection, due, heard, position, verdicts)
         return verdicts

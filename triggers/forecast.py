@@ -15,7 +15,7 @@ from operator import itemgetter
 from loops.event import Event, event_json
 from triggers.brakes import Held, OverlapRule, Rules, admit, hold, limit
 from triggers.forecast_quotas import Assumed, Quotas, Tally
-from triggers.keys import EventJson, Key, Unkeyed
+from triggers.keys import EventJson, Key
 from triggers.masking import Mask, Unmasked, Window
 from triggers.masking import decide as decide_mask
 
@@ -100,7 +100,7 @@ class Forecaster:
             if isinstance(what, _Run):
                 self._end(what, at)
             elif what in self._held and self._held[what].held.due_at == at:
-                self._ask(self._held.pop(what).event, at)
+                self._let_go(what, at)
 
     def _is_over_limit(self, event: Event, at: datetime) -> bool:
         most, subject = self._assumed.subject_runs, event.subject
@@ -127,7 +127,7 @@ class Forecaster:
     def _is_limited(self, told: EventJson, at: datetime) -> bool:
         rule = self._rules.rate_limit
         key = None if rule is None else rule.key.of(told, at)
-        if rule is None or not isinstance(key, Key):
+        if rule is None or key is None:
             return False
         limited = limit(rule, self._passed.get(key.digest, ()), at)
         self._passed[key.digest] = limited.passed
@@ -136,11 +136,11 @@ class Forecaster:
     def _is_held(self, event: Event, told: EventJson, at: datetime) -> bool:
         rule = self._rules.debounce
         key = None if rule is None else rule.key.of(told, at)
-        if rule is None or not isinstance(key, Key):
+        if rule is None or key is None:
             return False
         before = self._held.get(key.digest)
         if before is not None and at >= before.held.due_at:
-            self._ask(self._held.pop(key.digest).event, at)
+            self._let_go(key.digest, at)
             before = None
         if before is not None:
             self.tally.count("debounce", before.held.last_at)
@@ -149,11 +149,19 @@ class Forecaster:
         heapq.heappush(self._ahead, (held.due_at, next(self._order), key.digest))
         return True
 
+    def _let_go(self, digest: str, at: datetime) -> None:
+        """What debounce held goes on, where its subject still may."""
+        event = self._held.pop(digest).event
+        if self._is_over_limit(event, at):
+            self.tally.count("subject_limit", at)
+        else:
+            self._ask(event, at)
+
     def _ask(self, event: Event, at: datetime) -> None:
         """What becomes of an event that got past all but overlap."""
         rule = self._rules.overlap
         key = None if rule is None else rule.key.of(event_json(event), at)
-        if rule is None or isinstance(key, Unkeyed) or key is None:
+        if rule is None or key is None:
             self._started(event, at)
             self._begin(_Run(None), at)
             return

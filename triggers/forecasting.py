@@ -1,7 +1,6 @@
 """A forecast of a workflow over what a project has received: read in parts beside the writer, judged beside the event
 loop. What is in memory at once is one part, and what the brakes have to remember."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +41,7 @@ from triggers.forecast_hearing import (
     tell,
 )
 from triggers.forecast_quotas import Assumed, Tally
+from triggers.forecast_turns import Turns
 from triggers.matcher import Index, Listener
 from triggers.names import RepositoryNames
 from triggers.posthog.event import SOURCE as POSTHOG
@@ -72,7 +72,7 @@ class Forecast:
 
 class Forecasts:
     """Raises NotFound, DefinitionError for a document that cannot be saved, and RequestError for a period that is too
-    long, or takes too long."""
+    long, or takes too long, and Busy where others are under way."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Forecasts:
         self._audience = audience
         self._limits = limits
         self._model = model
-        self._turn = asyncio.Semaphore(1)  # one at a time: each takes a processor for itself
+        self._turns = Turns()  # each takes a processor for itself
 
     async def stored(self, project_id: str, workflow_id: str, days: float) -> Forecast:
         """A forecast of a stored workflow as it stands, enabled or not."""
@@ -132,7 +132,7 @@ class Forecasts:
         until = self._clock.now()
         since = until - timedelta(days=days)
         steps = task_steps(draft.compiled)
-        async with self._turn:
+        async with self._turns.of(draft.project_id):
             basis, assumed = await self._reader.read(lambda c: self._reckoned(c, draft, steps, since))
             forecaster = Forecaster(draft.listener.mask, draft.listener.brakes, assumed)
             looked = Looked()

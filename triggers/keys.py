@@ -24,10 +24,12 @@ EventJson: TypeAlias = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What one event's key came to: `digest` is what is counted under, `shown` the key for people."""
+    """What one event's key came to: `digest` is what is counted under, `shown` the key for people. `note` is what they
+    have to know of it beside."""
 
     digest: str
     shown: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,23 @@ class KeyTemplate:
         return text
 
 
-def digest_of(*meaning: JsonValue) -> str:
-    """What is counted under: of the text of a key and of all that gives the count its meaning."""
-    return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()
+def digest_of(event: EventJson, *meaning: JsonValue) -> str:
+    """What is counted under: of the text of a key and of all that gives the count its meaning.
+
+    What nobody proved to have sent counts apart: else whoever may send such an event could have a verified one held
+    back, dropped or replaced, or cancel what it started.
+    """
+    apart = ["unverified"] if _is_unverified(event) else []
+    return hashlib.sha256(json.dumps([*meaning, *apart]).encode()).hexdigest()
+
+
+def apart_words(event: EventJson) -> str:
+    """What is said of a count beside those of verified events; empty where it is one of these."""
+    return "of unverified events" if _is_unverified(event) else ""
+
+
+def _is_unverified(event: EventJson) -> bool:
+    return event.get("verified") is False
 
 
 def shown_key(text: str) -> str:

@@ -29,7 +29,8 @@ def hold(connection: sa.Connection, workflow_id: str, mask: Mask, event: EventJs
     if isinstance(key, Unmasked):
         return Masked(passes=True, reason=key.reason)
     decision = _counted(connection, workflow_id, key, mask, now)
-    return Masked(decision.fires, f"{words(mask.rule, decision)} (hash {key.shown!r})")
+    which = "; ".join(filter(None, (f"hash {key.shown!r}", key.note)))
+    return Masked(decision.fires, f"{words(mask.rule, decision)} ({which})")
 
 
 def _counted(connection: sa.Connection, workflow_id: str, key: Key, mask: Mask, now: datetime) -> Decision:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from loops.definition.schema.parts import MASK_SECONDS, Masking
-from triggers.keys import EventJson, Key, KeyTemplate, Unkeyed, digest_of, instant_words, shown_key
+from triggers.keys import EventJson, Key, KeyTemplate, Unkeyed, apart_words, digest_of, instant_words, shown_key
 
 LONGEST_WINDOW = timedelta(seconds=MASK_SECONDS[1])
 
@@ -83,11 +83,11 @@ class Mask:
         text = self._template.text(event, now)
         if isinstance(text, Unkeyed):
             return Unmasked(f"not masked: {text.reason}")
-        return Key(self._digest(text), shown_key(text))
+        return Key(self._digest(event, text), shown_key(text), apart_words(event))
 
-    def _digest(self, text: str) -> str:
+    def _digest(self, event: EventJson, text: str) -> str:
         """With what gives the count its meaning, so that another hash, ttl or threshold begins anew."""
-        return digest_of(self.hash, int(self.rule.ttl.total_seconds()), self.rule.threshold, text)
+        return digest_of(event, self.hash, int(self.rule.ttl.total_seconds()), self.rule.threshold, text)
 
 
 def mask_of(masking: Masking | None) -> Mask | None:

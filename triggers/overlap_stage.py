@@ -14,7 +14,7 @@ from loops.store import runs as runs_store
 from loops.store.overlaps import Place, UnderWay
 from loops.store.runs import NewRun
 from triggers.brakes import OverlapRule, admit
-from triggers.keys import EventJson, Key, Unkeyed
+from triggers.keys import EventJson, Key
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -60,8 +60,6 @@ class Starting:
         """What becomes of a run for an event; what it replaces is cancelled. Raises RowHeld while another process is
         deciding on the same key."""
         key = rule.key.of(event, now)
-        if isinstance(key, Unkeyed):
-            return Admitted(passes=True, reason=f"overlap: not held back, {key.reason}")
         place = Place(workflow_id, key.digest)
         found = overlaps.try_hold(connection, place)
         return self._admitted(connection, rule, place, key, found, now)

@@ -14,7 +14,7 @@ from loops.store import holds
 from loops.store.holds import HoldRow
 from loops.store.outage import is_deadlock, is_outage
 from triggers.stages import Released, Stages
-from triggers.verdict import Verdict
+from triggers.verdict import Verdict, let_go_words
 
 log = logging.getLogger("loops.dispatch")
 
@@ -86,4 +86,5 @@ class Releases:
         if holds.release(connection, row.id, now, None):
             verdict = Verdict(row.workflow_id, row.version, "error", passed=False, reason=f"it cannot start: {reason}")
             holds.decide(connection, row, verdict.as_json())
+            holds.tell_delivery(connection, row, let_go_words(verdict))
             log.error("what debounce held was given up", extra={"hold": row.id, "reason": reason}, exc_info=error)

@@ -1,10 +1,11 @@
 """The stages after a loop's filters, in their order: claim of meaning, mask, rate limit, debounce, overlap, start.
 
-Those after debounce are decided when it lets an event go, on the last one that it held.
+Those after debounce are decided when it lets an event go, on the last one that it held. The loop may be another
+by then: whatever starts has passed each check of the definition that it starts with.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from loops.errors import DefinitionError
 from loops.event import Event, event_json
+from loops.filters import Comparison
 from loops.ports import Clock
 from loops.runs.state import RunState
 from loops.store import deliveries as store
@@ -24,13 +26,16 @@ from triggers.audience import Audience
 from triggers.brake_stages import Wanted, put_off, within_limit
 from triggers.brakes import released_words
 from triggers.definitions import Definitions
+from triggers.hearing import explain_heard
 from triggers.mask_stage import hold as hold_mask
 from triggers.matcher import Listener
+from triggers.names import other_names
 from triggers.overlap_stage import FREE, Admitted, Starting
 from triggers.run_ids import run_id
 from triggers.starting import event_of
-from triggers.verdict import Verdict, unverified_reason
+from triggers.verdict import Verdict, let_go_words, unverified_reason
 
+_GITHUB = "github"
 _PASSED = "every filter and brake passed"
 
 
@@ -83,6 +88,17 @@ class Stages:
         """The state that a run would begin with, or the stage that stops the event and why."""
         if listener.since > due.epoch:
             return "enabled", "the loop was enabled, or enabled again, after this delivery had arrived"
+        state = self._allowed(connection, due.project_id, event, listener)
+        if isinstance(state, RunState) and event.claim is not None:
+            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
+            if first is not None:
+                return "claim", f"the same fact came before, in delivery {first}"
+        return state
+
+    def _allowed(
+        self, connection: sa.Connection, project_id: str, event: Event, listener: Listener
+    ) -> RunState | tuple[str, str]:
+        """The same, of what holds at any time at which a run may start."""
         try:
             state = self._definitions.initial_state(connection, listener)
             writes = (
@@ -92,14 +108,8 @@ class Stages:
             return "definition", f"its stored definition cannot run: {error.message}"
         if writes:
             return "unverified", unverified_reason(writes)
-        over = self._audience.over_limit(connection, due.project_id, event, self._clock.now())
-        if over is not None:
-            return "subject_limit", over
-        if event.claim is not None:
-            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
-            if first is not None:
-                return "claim", f"the same fact came before, in delivery {first}"
-        return state
+        over = self._audience.over_limit(connection, project_id, event, self._clock.now())
+        return state if over is None else ("subject_limit", over)
 
     def _braked(
         self, connection: sa.Connection, due: Due, event: Event, listener: Listener, notes: list[str]
@@ -161,8 +171,10 @@ class Stages:
         if not holds.release(connection, row.id, self._clock.now(), came.run_id):
             return None
         before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
-        told = {**came.verdict.as_json(), "compared": before.get("compared", [])}
+        told = came.verdict.as_json()
+        told["compared"] = told["compared"] or before.get("compared", [])
         holds.decide(connection, row, told)
+        holds.tell_delivery(connection, row, let_go_words(came.verdict))
         if came.run_id is not None:
             replays.count_run(connection, row.delivery_id)
         return came
@@ -183,16 +195,30 @@ class Stages:
         if body is None:
             return stopped("debounce", "the event was removed while debounce held it")
         event = event_of(body)
-        try:
-            state = self._definitions.initial_state(connection, listener)
-        except DefinitionError as error:
-            return stopped("definition", f"its stored definition cannot run: {error.message}")
+        last = released_words(row.count, row.shown)
+        compared: tuple[Comparison, ...] = ()
+        if listener.version != row.version:
+            # Not of the same version: what it compared with the time of the match passed at that time.
+            again = explain_heard(listener, row.project_id, event, _former(connection, event))
+            if not again.passed:
+                reason = f"{again.reason}; the loop was changed while debounce held the event; {last}"
+                return Released(row, replace(again, reason=reason))
+            compared = again.compared
+        state = self._allowed(connection, row.project_id, event, listener)
+        if not isinstance(state, RunState):
+            return stopped(state[0], f"{state[1]}; {last}")
         run = self._new_run(listener, row.project_id, row.delivery_id, event, state)
-        now, last = self._clock.now(), released_words(row.count, row.shown)
+        now = self._clock.now()
         admitted = self._admitted(connection, run, event, listener, now)
         if not admitted.passes:
             return stopped("overlap", f"{admitted.reason}; {last}")
         self._starting.begin(connection, run, admitted, now)
         reason = "; ".join(filter(None, (_PASSED, row.notes, last, admitted.reason)))
-        verdict = Verdict(row.workflow_id, version, "start", passed=True, reason=reason)
+        verdict = Verdict(row.workflow_id, version, "start", passed=True, reason=reason, compared=compared)
         return Released(row, verdict, run.id)
+
+
+def _former(connection: sa.Connection, event: Event) -> tuple[str, ...]:
+    """The names that the repository of an event of GitHub had before."""
+    over = event.properties.get("integration_id")
+    return other_names(connection, over, event) if event.source == _GITHUB and isinstance(over, int) else ()

@@ -22,7 +22,7 @@ from loops.threads import off_loop
 from triggers.brakes import Rules
 from triggers.definitions import listener_of_draft
 from triggers.hearing import explain_heard
-from triggers.keys import Key, Unkeyed
+from triggers.keys import Key
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.past import PastDelivery, find_past, past_events
@@ -221,10 +221,8 @@ def _key_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:
         if rule is None:
             continue
         key = rule.key.of(told, clock.now())
-        if isinstance(key, Unkeyed):
-            by = f"it is not held back, {key.reason}"
-        else:
-            by = f"its key is {key.shown!r}" if rule.key.source is not None else "all events count together"
+        by = f"its key is {key.shown!r}" if key.shown else "" if key.note else "all events count together"
+        by = "; ".join(filter(None, (by, key.note)))
         notes.append(f"{rule.key.path}: {by}; what was counted before is not looked at")
     return notes
 

@@ -42,6 +42,14 @@ class Verdict:
         }
 
 
+def let_go_words(verdict: Verdict) -> str:
+    """What is said of a delivery whose event debounce let go."""
+    if verdict.passed:
+        return "started once debounce let it go"
+    by = "an error" if verdict.stage == "error" else verdict.stage
+    return f"stopped by {by} once debounce let it go"
+
+
 def unverified_reason(writes: Sequence[str]) -> str:
     """Why an event that anybody may have sent does not start a loop that may change something."""
     return (

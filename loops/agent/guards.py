@@ -6,7 +6,7 @@ above all of them, and is not judged here: it acts inside requests and tools too
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -26,24 +26,25 @@ Ending = Literal[
     "tool_error",
     "provider_error",
     "runner_error",
+    "not_equipped",
+    "internal_error",
     "refused",
     "interrupted",
     "cancelled",
 ]
-"""How an agent ends. `runner_error` and `interrupted` are of agents that are started as commands, and `refused` is none
-of its own: what it asked to have written was not taken."""
+"""How an agent ends. `runner_error` and `interrupted` are of agents that are started as commands, `refused` is none of
+its own: what it asked to have written was not taken, and `not_equipped` and `internal_error` are of tasks whose agent
+could not go on: something that it works with is not there, or Loops is at fault."""
 
-MALFORMED: frozenset[str] = frozenset(
-    {
-        "BAD_JSON",
-        "BAD_ARGUMENTS",
-        "TRUNCATED_CALL",
-        "UNKNOWN_TOOL",
-        "FINALIZE_EMPTY",
-        "FINALIZE_NO_REASON",
-    }
-)
-"""Codes of calls that the model has to write again."""
+MALFORMED: Mapping[str, str] = {
+    "BAD_JSON": "its arguments were no JSON",
+    "BAD_ARGUMENTS": "its arguments did not fit the tool",
+    "TRUNCATED_CALL": "the call was cut at the output limit",
+    "UNKNOWN_TOOL": "it called a tool that is not there",
+    "FINALIZE_EMPTY": "it finished without a report",
+    "FINALIZE_NO_REASON": "it finished without a reason",
+}
+"""Codes of calls that the model has to write again, and what they are in words."""
 
 _HARDLY_ANY = 0.05  # seconds: no request that is worth its cost
 _NUDGE_STUCK = (
@@ -155,8 +156,9 @@ def _over(rounds: Sequence[Round], limits: Limits, left: float) -> Stop | None:
     if last.reply.finish == "error":
         return Stop("provider_error", "the provider ended the answer with an error")
     if (count := _trailing(rounds, _is_malformed)) >= limits.malformed_rounds:
-        faults = sorted({result.code for result in last.results})
-        return Stop("invalid_output", f"no usable call in {count} rounds in a row: {', '.join(faults)}")
+        faults = dict.fromkeys(MALFORMED[result.code] for result in last.results)
+        said = f"the model made no usable call in {count} rounds in a row: {', and '.join(faults)}"
+        return Stop("invalid_output", said)
     return None
 
 

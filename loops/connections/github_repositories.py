@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from loops.connections.github import LEAST_REMAINING, GitHubClient, GitHubClients, spared
-from loops.errors import Conflict, NotFound
+from loops.errors import Conflict, ExternalError, NotFound
 from loops.ports import Reader
 from loops.store import connections as store
 from loops.store.connections import ConnectionRow
 
 LISTED_SECONDS = 60.0
-"""For how long a list is good."""
+"""For how long a list is good, and a refusal told again instead of asked for again."""
 
 _SECONDS = 10.0
 _PAGE = 100
@@ -45,7 +45,7 @@ class GitHubRepositories:
         self._clients = clients
         self._clock = clock
         self._asking = asyncio.Lock()
-        self._listed: dict[int, tuple[GitHubClient, float, tuple[Repository, ...]]] = {}
+        self._listed: dict[int, tuple[GitHubClient, float, tuple[Repository, ...] | ExternalError]] = {}
 
     async def of(self, project_id: str, connection_id: int) -> tuple[Repository, ...]:
         """Every repository of a GitHub connection, by name. Raises NotFound, Conflict where it has no credentials, or
@@ -54,12 +54,12 @@ class GitHubRepositories:
         client = self._client(project_id, connection_id, row)
         async with self._asking:
             known = self._listed.get(connection_id)
-            if known is not None and known[0] is client and self._clock() - known[1] < LISTED_SECONDS:
-                return known[2]
-            found = {one.full_name.lower(): one for one in await _repositories(client)}
-            listed = tuple(found[name] for name in sorted(found))
-            self._listed[connection_id] = client, self._clock(), listed
-            return listed
+            if known is None or known[0] is not client or self._clock() - known[1] >= LISTED_SECONDS:
+                known = client, self._clock(), await _listed(client)
+                self._listed[connection_id] = known
+            if isinstance(known[2], ExternalError):
+                raise known[2].with_traceback(None)
+            return known[2]
 
     def _client(self, project_id: str, connection_id: int, row: ConnectionRow | None) -> GitHubClient:
         if row is None or row.project_id != project_id or row.kind != "github":
@@ -69,6 +69,14 @@ class GitHubRepositories:
             mend = f"loops integrations update {connection_id} --set token=…, or app_id and private_key"
             raise Conflict(f"the GitHub connection {row.name!r} has no credentials that can be used", hint=mend)
         return client
+
+
+async def _listed(client: GitHubClient) -> tuple[Repository, ...] | ExternalError:
+    try:
+        found = {one.full_name.lower(): one for one in await _repositories(client)}
+    except ExternalError as error:
+        return error
+    return tuple(found[name] for name in sorted(found))
 
 
 async def _repositories(client: GitHubClient) -> list[Repository]:

@@ -84,10 +84,16 @@ async def _write(
         return
     try:
         async for one in leaving:
+            if target.is_closing():  # which a write is told of by another error from each event loop
+                break
             target.write(one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await target.drain()
     except OSError:
-        arrived.close()
+        pass
+    else:
+        if not target.is_closing():
+            return
+    arrived.close()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 from loops.connections.book import ConnectionBook, OpenConnection
 from loops.connections.slack import SECONDS, SLACK_API, SlackClient, api_of, refused, slack_client
 from loops.connections.slack_answer import Answer
+from loops.connections.sparing import REFUSED_SECONDS, Sparing
 from loops.errors import Conflict, ExternalError
 
 LISTED_SECONDS = 60.0
 """For how long a list is good."""
 MEMBER_SECONDS = 600.0
-"""For how long it is good that the app is in a channel; that it is not is asked anew each time."""
+"""For how long it is good that the app is in a channel; that it is not is asked anew by whoever posts there."""
 
 _LOOK_SECONDS = 5.0
 _PATIENCE = 20.0
@@ -79,28 +80,43 @@ class SlackWorkspace:
         self._asking = asyncio.Lock()
         self._listed: tuple[Channel, ...] | None = None
         self._listed_at = 0.0
-        self._limited: ExternalError | None = None
-        self._limited_until = 0.0
+        self._refused: ExternalError | None = None
+        self._refused_until = 0.0
+        self._sparing: Sparing[Obstacle] = Sparing(clock)
         self._open_until: dict[str, float] = {}
         self._name = ""
 
     async def channels(self) -> tuple[Channel, ...]:
         """Every channel that the app may see, archived ones left out, by name; private ones only with the scope for
-        them. Raises ExternalError, its hint says what mends it."""
+        them. Raises ExternalError, its hint says what mends it; Slack is not asked again within a minute of that."""
         async with self._asking:
             now = self._clock()
             if self._listed is not None and now - self._listed_at < LISTED_SECONDS:
                 return self._listed
-            if self._limited is not None and now < self._limited_until:
-                raise self._limited
+            if self._refused is not None and now < self._refused_until:
+                raise self._refused.with_traceback(None)
             try:
                 self._listed, self._listed_at = await self._list(), self._clock()
             except ExternalError as error:
+                wait = REFUSED_SECONDS if error.retry_after is None else error.retry_after
                 if error.retry_after is not None:
-                    error.hint = f"ask again in {error.retry_after:.0f} seconds"
-                    self._limited, self._limited_until = error, self._clock() + error.retry_after
+                    error.hint = f"ask again in {wait:.0f} seconds"
+                self._refused, self._refused_until = error, self._clock() + wait
                 raise
             return self._listed
+
+    async def likely_obstacle(self, channel: str) -> Obstacle | None:
+        """The same for whoever only wants to know, also of a #name: what was found within the last minute is good, and
+        above so many looks a minute nothing is known. So nobody uses up what posting needs."""
+        known = self._sparing.refused(channel)
+        if known is not None or self._open_until.get(channel, 0.0) > self._clock():
+            return known
+        if _is_id(channel) and not self._sparing.take():
+            return None
+        found = await self.obstacle(channel, by_name=True)
+        if found is not None:
+            self._sparing.refuse(channel, found)
+        return found
 
     async def obstacle(self, channel: str, *, by_name: bool = False) -> Obstacle | None:
         """Why a post to this channel would be refused, as far as Slack tells before; None when nothing speaks against
@@ -120,6 +136,7 @@ class SlackWorkspace:
             code = "is_archived" if found.is_archived else "not_in_channel"
             return Obstacle(code, found.called, await self.app_name())
         self._open_until[channel] = self._clock() + MEMBER_SECONDS
+        self._sparing.forget(channel)
         return None
 
     def forget(self, channel: str) -> None:

@@ -78,7 +78,7 @@ def _inspect_key(text: str, path: str, config: Trigger | None, findings: Finding
     if config is not None and not config.has_person and "person" in template.roots:
         findings.warn(
             path,
-            f"reads the person, and a trigger of type {config.type} has none: nothing is held back",
+            f"reads the person, and a trigger of type {config.type} has none: all events count together",
             "use what its events have, such as {event.properties.repository}",
             MASKS_NOBODY,
         )

@@ -101,9 +101,16 @@ RULES: tuple[Rule, ...] = (
         lint_triggers.unmasked,
     ),
     Rule(
+        "rate-limit-before-debounce",
+        "`trigger_rate_limit` beside `trigger_debounce`",
+        "A burst uses the limit up before debounce makes one event of it, and the last one, which should run, may be "
+        "dropped.",
+        lint_triggers.rate_before_debounce,
+    ),
+    Rule(
         MASKS_NOBODY,
         "`trigger_masking`, or another brake, by the person, on a trigger whose events have none",
-        "A hash or key that comes to nothing holds nothing back.",
+        "A hash that comes to nothing masks nothing; events whose key comes to nothing count together.",
     ),
     Rule(
         "notify-channel-without-app",

@@ -79,6 +79,19 @@ def unmasked(subject: Subject) -> Iterator[Fault]:
             )
 
 
+def rate_before_debounce(subject: Subject) -> Iterator[Fault]:
+    """A rate limit that a burst uses up before debounce makes one of it."""
+    brakes = subject.workflow.brakes
+    if brakes.rate_limit is None or brakes.debounce is None:
+        return
+    yield Fault(
+        "trigger_rate_limit",
+        f"each event of a burst counts before debounce makes one of them: {brakes.rate_limit.count} use it up, and "
+        "what comes after those is dropped, the last one too",
+        "leave it out beside trigger_debounce, or set count well above what comes in the busiest period",
+    )
+
+
 def _event_types(one: Listening) -> list[JsonValue]:
     return [value for asked in one.musts("event_type") if asked.any_of for value in asked.values]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from loops.brief import one_line
 from loops.definition.inputs.base import connection_number
 from loops.definition.stored import stored_actions
 from loops.event import JsonValue
 from loops.runs.alerts import Failing, Recovered
 
 Kind = Literal["slack", "email", "page"]
-_MOST_SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class AlertTarget:
         if self.kind == "email":
             mail: dict[str, JsonValue] = {"subject": said.subject, "text": said.plain, "html": ""}
             return {"email": {"from": {"integrationId": self.connection}, "to": {"email": self.to}, **mail}}
-        return {"text": said.markdown}
+        return {"text": said.plain}  # a page shows it as it is written
 
 
 PAGE = AlertTarget("page")
@@ -91,7 +91,7 @@ def words(loop: str, told: Failing | Recovered, link: str) -> Said:
         head, reason = f"{name} works again", ""
         more = f"It failed {_times(told.failures)} before."
     else:
-        head, reason = f"{name} failed", told.reason.strip()[:_MOST_SHOWN]
+        head, reason = f"{name} failed", one_line(told.reason)
         more = f"{_runs(told.before)} failed since the last alert." if told.before else ""
     quoted = "```\n" + reason.replace("```", "'''") + "\n```" if reason else ""
     plain = "\n\n".join(part for part in (f"{head}.", reason, more, link) if part)

@@ -13,7 +13,7 @@ from loops.ports import Clock, Messages, Origin, Reader, Writer
 from loops.runs.alert_words import PAGE, AlertTarget, loop_target, read_target, words
 from loops.runs.alerts import Failing, Recovered, hour_over, run_completed, run_failed
 from loops.store import alerts as store
-from loops.store import run_queries, workflows
+from loops.store import run_queries, tasks, workflows
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -24,7 +24,8 @@ log = logging.getLogger("loops.alerts")
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """A run that is over. `told` is whom the run itself has sent what there was of its result; `refused` whom it could
-    not send a message to, which is why it failed."""
+    not send a message to, which is why it failed; `is_skipped` where a step did not do its work, as for a full quota.
+    """
 
     project_id: str
     workflow_id: str
@@ -34,6 +35,7 @@ class RunEnd:
     told: AlertTarget | None = None
     refused: AlertTarget | None = None
     is_told: bool = False
+    is_skipped: bool = False
 
 
 class Alerting:
@@ -64,6 +66,8 @@ class Alerting:
         seen = store.known(connection, end.workflow_id)
         if seen is None or not (seen.is_failing or seen.is_told):
             return  # nearly always: nothing is held, and nothing stored
+        if end.is_skipped and not tasks.of_run(connection, end.run_id):
+            return  # nothing was tried, so nothing is known to work
         after, notice = run_completed(store.held(connection, end.project_id, end.workflow_id))
         store.put(connection, end.workflow_id, after)
         if notice is not None:

@@ -91,7 +91,7 @@ class Settling:
         elif isinstance(effect, Finish):
             store.finish(*run, row, effect, now)
             run_ended(connection, self._engine, claimed.run_id, now)
-            self._tell(connection, acting, outcome, effect)
+            self._tell(connection, acting, outcome, effect, after)
         else:
             asked = store.record(*run, row, now)
         return Settled(after, effect, row, asked)
@@ -103,9 +103,11 @@ class Settling:
         store.finish(*run, None, effect, now)
         run_ended(connection, self._engine, claimed.run_id, now)
         if self._alerting is not None:
-            self._alerting.run_over(connection, _end(claimed, effect))
+            self._alerting.run_over(connection, _end(claimed, effect, state))
 
-    def _tell(self, connection: sa.Connection, acting: Acting, outcome: Outcome, effect: Finish) -> None:
+    def _tell(
+        self, connection: sa.Connection, acting: Acting, outcome: Outcome, effect: Finish, state: RunState
+    ) -> None:
         """Send what there is of a result, and tell of the failure whoever was not told by that."""
         sent = None
         if self._partials is not None and isinstance(outcome, Failed) and outcome.told:
@@ -116,7 +118,7 @@ class Settling:
         told = None if sent is None else _message_target(program.action(sent))
         unsent = isinstance(outcome, Failed) and outcome.code.startswith("message.")
         refused = _message_target(program.action(acting.action_id)) if unsent else None
-        end = replace(_end(acting.segment.claimed, effect), told=told, refused=refused, is_told=sent is not None)
+        end = replace(_end(acting.segment.claimed, effect, state), told=told, refused=refused, is_told=sent is not None)
         self._alerting.run_over(connection, end)
 
     def _park(self, connection: sa.Connection, claimed: Claimed, wait: Wait, *, asked: bool, now: datetime) -> None:
@@ -127,8 +129,9 @@ class Settling:
         self._engine.enqueue(connection, claimed.run_id, claimed.seq + 1, delay=delay)
 
 
-def _end(claimed: Claimed, effect: Finish) -> RunEnd:
-    return RunEnd(claimed.project_id, claimed.workflow_id, claimed.run_id, effect.status, effect.reason)
+def _end(claimed: Claimed, effect: Finish, state: RunState) -> RunEnd:
+    end = RunEnd(claimed.project_id, claimed.workflow_id, claimed.run_id, effect.status, effect.reason)
+    return replace(end, is_skipped=bool(state.skipped))
 
 
 def _message_target(action: Any) -> AlertTarget | None:  # noqa: ANN401 - one of the schema's action classes

@@ -33,10 +33,11 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Succeeded:
     """The step did its work; `result` is what later steps read. Variables refer to what is long in it where `referred`
-    is set, and copy it otherwise."""
+    is set, and copy it otherwise. `skipped` says why the step did not do its work, where that is no failure."""
 
     result: JsonValue = None
     referred: bool = False
+    skipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,14 @@ class Graph(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Where a run stands: the action that acts next, how many have acted, which acted last, and the variables."""
+    """Where a run stands: the action that acts next, how many have acted, which acted last, and the variables.
+    `skipped` says why a step did not do its work, the first one of them."""
 
     position: str | None
     steps: int = 0
     variables: Mapping[str, JsonValue] = field(default_factory=dict)
     previous: str | None = None
+    skipped: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The stored form."""
@@ -133,13 +136,14 @@ class RunState:
             "steps": self.steps,
             "previous": self.previous,
             "variables": dict(self.variables),
+            **({"skipped": self.skipped} if self.skipped else {}),
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "RunState":
         """The value of a stored form."""
-        variables = stored.get("variables", {})
-        return cls(stored.get("position"), stored.get("steps", 0), variables, stored.get("previous"))
+        variables, skipped = stored.get("variables", {}), stored.get("skipped", "")
+        return cls(stored.get("position"), stored.get("steps", 0), variables, stored.get("previous"), skipped)
 
 
 def begin(graph: Graph, overrides: Mapping[str, JsonValue] | None = None) -> RunState:
@@ -151,10 +155,15 @@ def begin(graph: Graph, overrides: Mapping[str, JsonValue] | None = None) -> Run
 def next_effect(state: RunState) -> Effect:
     """What a run in this state does."""
     if state.position is None:
-        return Finish("completed", "the last step has no way on")
+        return _completed(state, "the last step has no way on")
     if state.steps >= MOST_STEPS:
         return Finish("failed", f"limit of {MOST_STEPS} steps a run reached before {state.position!r}")
     return Execute(state.position)
+
+
+def _completed(state: RunState, reason: str) -> Finish:
+    """The end of a run that failed nowhere; one whose work was skipped says so before anything else."""
+    return Finish("completed", f"skipped: {state.skipped}" if state.skipped else reason)
 
 
 def transition(graph: Graph, state: RunState, came: Outcome) -> tuple[RunState, Effect]:
@@ -169,7 +178,7 @@ def transition(graph: Graph, state: RunState, came: Outcome) -> tuple[RunState, 
     if isinstance(came, Cancelled):
         return acted, Finish("cancelled", "cancelled on request")
     if isinstance(came, Ended):
-        return acted, Finish("completed", came.reason)
+        return acted, _completed(acted, came.reason)
     if isinstance(came, Succeeded):
         return _succeed(graph, acted, action, came)
     return _fail(graph, acted, action, came)
@@ -187,7 +196,8 @@ def judged(graph: Graph, state: RunState, came: Outcome) -> Outcome:
 
 
 def _succeed(graph: Graph, state: RunState, action: str, came: Succeeded) -> tuple[RunState, Effect]:
-    return _go_on(graph, replace(state, variables=_assigned(graph, state, action, came)), action)
+    variables, skipped = _assigned(graph, state, action, came), state.skipped or came.skipped
+    return _go_on(graph, replace(state, variables=variables, skipped=skipped), action)
 
 
 def _assigned(graph: Graph, state: RunState, action: str, came: Succeeded) -> Mapping[str, JsonValue]:

@@ -1,5 +1,6 @@
 """What debounce holds, as SQL over a connection inside the caller's transaction; see held_rows.py."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from loops.store.brake_tables import holds
 from loops.store.held_rows import inserted, never_waiting
 from loops.store.once import insert_once
-from loops.store.tables import events
+from loops.store.tables import deliveries, events
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class HoldRow:
 
 
 _COLUMNS = [holds.c[name] for name in HoldRow.__dataclass_fields__]
+_COUNTED = re.compile(r"(\d+) debounced")
 _IS_OPEN = holds.c.released_at.is_(None)
 _NOW = sa.bindparam("now", type_=holds.c.due_at.type)
 # Built once: they run with every batch, also of nothing.
@@ -117,6 +119,22 @@ def decide(connection: sa.Connection, row: HoldRow, verdict: Mapping[str, Any]) 
     before = connection.execute(query).scalar() or []
     kept = [verdict if _is_held_by(one, row) else one for one in before]
     connection.execute(events.update().where(*_event(row)).values(verdicts=kept))
+
+
+def tell_delivery(connection: sa.Connection, row: HoldRow, came: str) -> None:
+    """Say in the delivery of the event that went on what came of it, in the place of one that was debounced."""
+    here = deliveries.c.id == row.delivery_id
+    query = sa.select(deliveries.c.reason).where(here).with_for_update()
+    told = [_COUNTED.fullmatch(one) or one for one in (connection.execute(query).scalar() or "").split(", ")]
+    if all(isinstance(one, str) for one in told):
+        return  # nothing of it is debounced any more, or it started something else, which is all that is said
+    pieces: list[str] = []
+    for one in told:
+        if isinstance(one, str):
+            pieces.append(one)
+        elif int(one[1]) > 1:
+            pieces.append(f"{int(one[1]) - 1} debounced")
+    connection.execute(deliveries.update().where(here).values(reason=", ".join((*pieces, came))))
 
 
 def held_verdict(connection: sa.Connection, row: HoldRow) -> Mapping[str, Any] | None:

@@ -1,6 +1,6 @@
 """Reading runs for people: lists, one run with its steps, counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,14 @@ def get(connection: sa.Connection, project_id: str, run_id: str) -> Mapping[str,
     if row is None:
         raise NotFound(f"there is no run {run_id!r} in project {project_id!r}")
     return dict(row)
+
+
+def loop_names(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """What the loops of these runs are called, by the id of the run."""
+    if not run_ids:
+        return {}
+    query = sa.select(runs.c.id, workflows.c.name).join(workflows, workflows.c.id == runs.c.workflow_id)
+    return {row[0]: row[1] for row in connection.execute(query.where(runs.c.id.in_(run_ids)))}
 
 
 def steps(connection: sa.Connection, run_id: str) -> list[Mapping[str, Any]]:

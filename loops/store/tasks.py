@@ -208,7 +208,7 @@ def claimed_task(connection: sa.Connection, row: Mapping[str, Any], turn: int = 
         model=row["model"],
         request=row["request"],
         rounds=rounds(connection, task_id),
-        event=_event_of(connection, row["run_id"]),
+        event=event_of(connection, row["run_id"]),
         cancel_requested=asked or (turn == 1 and _run_asked(connection, row["run_id"])),
         turn=turn,
         given=row["given"] or {},
@@ -220,7 +220,8 @@ def _run_asked(connection: sa.Connection, run_id: str) -> bool:
     return connection.execute(query).first() is not None
 
 
-def _event_of(connection: sa.Connection, run_id: str) -> bytes | None:
+def event_of(connection: sa.Connection, run_id: str) -> bytes | None:
+    """The packed event that started a run; None where it is not kept any more."""
     same = (
         events.c.project_id == runs.c.project_id,
         events.c.source == runs.c.source,

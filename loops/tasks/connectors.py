@@ -179,9 +179,8 @@ class Connectors:
             prefix = prefix_of(connection.name, taken, str(connection.id))
             taken |= {prefix}
             allowed = allowed_by(connection.config, read_only=read_only)
-            offers[str(connection.id)], left = offered(
-                connection.name, prefix, [described(one) for one in tools], allowed
-            )
+            fits = partial(offered, connection.name, prefix, [described(one) for one in tools], allowed)
+            offers[str(connection.id)], left = await off_loop(fits)
             if left:
                 log.info("tools of a connector are left out", extra={"connector": connection.name, "count": len(left)})
         given = {number: [one.as_json() for one in tools] for number, tools in offers.items()}

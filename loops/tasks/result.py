@@ -22,6 +22,8 @@ _STATUSES: Mapping[str, TaskStatus] = {
     "tool_error": "failed",
     "provider_error": "failed",
     "runner_error": "failed",
+    "not_equipped": "failed",
+    "internal_error": "failed",
     "interrupted": "failed",
     "cancelled": "cancelled",
 }
@@ -29,7 +31,8 @@ _STATUSES: Mapping[str, TaskStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """A task that is over. `ending` is the word for how, `reason` says it; a skipped task was never created."""
+    """A task that is over. `ending` is the word for how, `reason` says it, and `mend` what mends it where whoever gave
+    the reason knows that; a skipped task was never created."""
 
     status: TaskStatus
     ending: str
@@ -37,6 +40,7 @@ class TaskResult:
     final_message: str = ""
     output: Mapping[str, JsonValue] = field(default_factory=dict)
     pr_urls: Sequence[str] = ()
+    mend: str = ""
 
     @property
     def failed(self) -> bool:
@@ -46,6 +50,8 @@ class TaskResult:
     def as_json(self, task_id: str | None = None) -> dict[str, JsonValue]:
         """What later steps read as the step's result."""
         named: dict[str, JsonValue] = {} if task_id is None else {"id": task_id}
+        if self.mend:
+            named["mend"] = self.mend
         return {
             **named,
             "status": self.status,
@@ -65,6 +71,7 @@ def task_result(
     *,
     link: str = "",
     pr_urls: Sequence[str] = (),
+    mend: str = "",
 ) -> TaskResult:
     """The result for an agent's ending. `link` leads to the whole text where the message has to be cut.
 
@@ -75,14 +82,27 @@ def task_result(
         return TaskResult(status, ending, reason, pr_urls=pr_urls)
     told = message
     if status != "completed":
-        head = f"This task is {status}: {reason}."
+        head = f"This task {'failed' if status == 'failed' else 'is incomplete'}: {_sentence(reason)}"
         told = f"{head}\n\n{message}" if message.strip() else head
-    return TaskResult(status, ending, reason, cut_message(told, link), output, pr_urls)
+    return TaskResult(status, ending, reason, cut_message(told, link), output, pr_urls, mend)
+
+
+def _sentence(reason: str) -> str:
+    """The reason with one full stop behind it."""
+    text = reason.strip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def skipped(reason: str) -> TaskResult:
     """The result of a task that a quota refused: the person who waits for the message is told why."""
     return TaskResult("skipped", "skipped", reason, reason)
+
+
+def skip_reason(result: object) -> str:
+    """Why a step that asks for a task got none, from its result; empty for every other step."""
+    if not isinstance(result, Mapping) or result.get("status") != "skipped" or "ending" not in result:
+        return ""
+    return str(result.get("reason", ""))
 
 
 def cut_message(text: str, link: str = "", most: int = MOST_MESSAGE_BYTES) -> str:

@@ -39,7 +39,8 @@ class TaskRequest:
 
     `repository` (owner/name) is what it works on, `connectors` are ids of connections and `skills` names, `scopes` says
     whether it may write through connectors, `space` is where its runs are listed, and `in_thread` lets it answer in the
-    Slack thread that started it, `allows_external` also in a channel that is shared with another organisation.
+    Slack thread that started it, `allows_external` also in a channel that is shared with another organisation;
+    `hears_everyone` lets everybody of the workspace speak to it there.
     """
 
     project_id: str
@@ -61,6 +62,7 @@ class TaskRequest:
     space: str = ""
     in_thread: bool = True
     allows_external: bool = False
+    hears_everyone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,4 +247,5 @@ def _request_json(
         "skills": list(request.skills),
         "space": request.space,
         "in_thread": request.in_thread,
+        "hears_everyone": request.hears_everyone,
     }

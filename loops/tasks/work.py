@@ -7,17 +7,19 @@ may act. An agent that is taken up goes on from the rounds that were kept.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from loops.agent.guards import Ending
 from loops.agent.interruption import Abort
 from loops.agent.models.choice import Models
 from loops.agent.sanitise import sanitised, sanitised_value
 from loops.agent.tools import Resources
 from loops.agent.tools.tool import Tool
 from loops.agent.transcript import Round, Transcript
-from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy
+from loops.brief import one_line
+from loops.errors import ConfigError, LoopsError, RunFenced, StoreBusy, StoreError
 from loops.packed import unpack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import tasks as store
@@ -46,6 +48,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("loops.tasks")
 
 CANCEL_SECONDS = 0.5
+_FAULT = "a fault of Loops, which its log tells of"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Why an agent could not go on, and what mends it where that is known."""
+
+    ending: Ending
+    reason: str
+    mend: str = ""
 
 
 def _as_it_is(text: str) -> str:
@@ -145,13 +157,18 @@ class TaskWorker:
             came = await self._run(Job(claimed, owner, abort), transcript, journal)
         except (RunFenced, StoreBusy):
             raise
+        except ConfigError as error:  # its message has the mends of all its faults
+            return self._broken(claimed, journal, Broken("provider_error", error.message))
+        except StoreError as error:
+            log.exception("the database failed a task", extra={"task_id": claimed.id})
+            return self._broken(claimed, journal, Broken("internal_error", f"{_FAULT}: {error.message}"))
         except LoopsError as error:
-            hint = "" if isinstance(error, ConfigError) or not error.hint else f" ({error.hint})"
-            return self._broken(claimed, journal, f"{error.message}{hint}")
+            return self._broken(claimed, journal, Broken("not_equipped", error.message, error.hint))
         except Exception as error:
             # A fault of ours ends the task, told on its page; the traceback is the operator's.
             log.exception("agent raised", extra={"task_id": claimed.id})
-            return self._broken(claimed, journal, f"internal error: {type(error).__name__}: {error}")
+            said = f"{_FAULT}: {type(error).__name__}: {error}"
+            return self._broken(claimed, journal, Broken("internal_error", said))
         return self._ended(claimed, came)
 
     async def _run(self, job: Job, transcript: Transcript, journal: StoredJournal) -> Came:
@@ -191,11 +208,13 @@ class TaskWorker:
         cost = None if came.cost is None else float(came.cost)
         return end_of(claimed.id, result, came.rounds, came.usage.input, came.usage.output, cost)
 
-    def _broken(self, claimed: ClaimedTask, journal: StoredJournal, reason: str) -> TaskEnd:
+    def _broken(self, claimed: ClaimedTask, journal: StoredJournal, broken: "Broken") -> TaskEnd:
         """The end of a task whose agent could not go on: with all that was kept of its rounds."""
         transcript = journal.transcript
         text = self._mask(sanitised(transcript.last_text))
-        result = task_result("provider_error", self._mask(sanitised(reason)), text, {})
+        # Masked before they are cut: half of a secret is not known as one.
+        reason, mend = (one_line(self._mask(sanitised(one))) for one in (broken.reason, broken.mend))
+        result = task_result(broken.ending, reason, text, {}, mend=mend)
         cost, usage = transcript.cost, transcript.usage
         return end_of(
             claimed.id, result, len(transcript.rounds), usage.input, usage.output, None if cost is None else float(cost)

@@ -31,7 +31,7 @@ async def listing(call: Call) -> web.Response:
 
 
 async def create(call: Call) -> web.Response:
-    """Store a connection: kind, name and settings."""
+    """Store a connection: kind, name and settings. `warnings` say what keeps this service from using it."""
     body = await call.document("kind", "name", "settings")
     kind = kind_named(body.get("kind"))
     if kind.kept:
@@ -60,7 +60,7 @@ async def create(call: Call) -> web.Response:
     row = await services.writer.run(put)
     if row is None:
         raise StoreError("the connection that was just stored is gone")
-    return answer(_item(services, row), 201)
+    return answer({**_item(services, row), "warnings": _warnings(services, row)}, 201)
 
 
 async def update(call: Call) -> web.Response:
@@ -79,7 +79,8 @@ async def update(call: Call) -> web.Response:
         store.change(connection, number, config=config, secrets=sealed, now=now)
         return dataclasses.replace(row, config=config, secrets=sealed, updated_at=now)
 
-    return answer(_item(services, await services.writer.run(put)))
+    row = await services.writer.run(put)
+    return answer({**_item(services, row), "warnings": _warnings(services, row)})
 
 
 async def check(call: Call) -> web.Response:
@@ -117,6 +118,15 @@ def _settings(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if not isinstance(settings, dict):
         raise RequestError("settings are no object", hint='as {"webhook_secret": "…"}', path="settings")
     return settings
+
+
+def _warnings(services: Services, row: ConnectionRow) -> list[dict[str, str]]:
+    """What keeps a connection that may be stored from being used by this service as it is set up now."""
+    commands, command = services.settings.mcp_commands, row.config.get("command")
+    if row.kind != "mcp" or command is None or command in commands:
+        return []
+    hint = f"those set are: {', '.join(sorted(commands))}" if commands else "the operator sets it in LOOPS_MCP_COMMANDS"
+    return [{"message": f"there is no command {command!r} here, so no task can use the connection", "hint": hint}]
 
 
 def _item(services: Services, row: ConnectionRow) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def delivery_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) ->
 
 def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict[str, Any]:
     """`event` is the event's name, `what` what happened in words; `waiting_for` and `waiting_until` are null unless it
-    waits. Cost in US dollars."""
+    waits, `waiting_run` unless it waits for that run to be over. Cost in US dollars."""
     waits, space = row["status"] == "waiting", space_of_run(row)
     return {
         "id": row["id"],
@@ -91,6 +91,7 @@ def run_item(row: Mapping[str, Any], told: Mapping[str, str] = _NOTHING) -> dict
         "reason": row["reason"],
         "waiting_for": (row["wait"] or {}).get("kind") if waits else None,
         "waiting_until": _at(row["deadline_at"]) if waits else None,
+        "waiting_run": ((row["wait"] or {}).get("detail") or {}).get("run") if waits else None,
         "cost": row["cost"],
         "created_at": _at(row["created_at"]),
         "started_at": _at(row["started_at"]),

@@ -10,12 +10,13 @@ from loops.event import JsonValue
 from loops.store import projects
 from loops.tasks.allowance import checked_overrides
 from server.api.call import Call, answer
-from server.quotas import ProjectUse, QuotaUse, SpendingUse, limits_of, limits_of_project, project_use
+from server.quotas import ProjectUse, QuotaUse, Slot, SpendingUse, limits_of, limits_of_project, project_use
 
 
 async def read(call: Call) -> web.Response:
     """Tasks created in the trailing 24 hours and what was spent, by the project and each of its workflows, of how much,
-    and how many tasks run now. `own` are the quotas that the project has in place of the installation's."""
+    how many tasks may be created now (`free`) or when the next may (`frees_at`, by budgets too), and how many run.
+    `own` are the quotas that the project has in place of the installation's."""
     services = call.services
     now = services.clock.now()
 
@@ -30,13 +31,13 @@ async def read(call: Call) -> web.Response:
         {
             "workflow": one.workflow_id,
             "workflow_name": one.name,
-            **_item(one.quota),
+            **_item(one.quota, one.slot),
             "running": one.running,
             "spent": _spending(one.spending),
         }
         for one in use.workflows
     ]
-    project: dict[str, Any] = {**_item(use.quota), "running": use.running, "spent": _spending(use.spending)}
+    project: dict[str, Any] = {**_item(use.quota, use.slot), "running": use.running, "spent": _spending(use.spending)}
     limit = {"token_limit": task.tokens, "cost_limit": _amount(task.cost)}
     return answer({"project": project, "workflows": workflows, "task": limit, "own": own})
 
@@ -53,9 +54,10 @@ async def replace(call: Call) -> web.Response:
     return answer({"own": own})
 
 
-def _item(use: QuotaUse) -> dict[str, Any]:
-    frees_at = None if use.frees_at is None else use.frees_at.isoformat()
-    return {"used": use.used, "limit": use.limit, "free": use.free, "frees_at": frees_at}
+def _item(use: QuotaUse, slot: Slot) -> dict[str, Any]:
+    """`free` is how many tasks may be created now and `frees_at` when the next may, by budgets too."""
+    frees_at = None if slot.at is None else slot.at.isoformat()
+    return {"used": use.used, "limit": use.limit, "free": 0 if slot.is_full else use.free, "frees_at": frees_at}
 
 
 def _spending(use: SpendingUse) -> dict[str, Any]:

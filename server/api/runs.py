@@ -17,13 +17,15 @@ from server.api.export import exported
 from server.api.items import run_item, step_item
 from server.api.tasks import task_items
 from server.happening import happenings
+from server.spaces import known
 
 _STATUSES = get_args(RunStatus)
 
 
 async def listing(call: Call) -> web.Response:
     """Runs, the newest first; of one status, workflow or delivery (our id of it or the sender's; 404 where there is no
-    such delivery and no run of it), listed in a `space` (its id), or whose ids begin with `prefix`."""
+    such delivery and no run of it), listed in a `space` (its id; 404 where there is none), or whose
+    ids begin with `prefix`."""
     given = call.query("status", "workflow", "delivery", "prefix", "space", page=True)
     page = call.page(given, 2)
     call.choice(given, "status", _STATUSES)
@@ -36,7 +38,7 @@ async def listing(call: Call) -> web.Response:
 def _page(
     connection: sa.Connection, project: str, page: Page, given: Mapping[str, str]
 ) -> tuple[list[Mapping[str, Any]], Mapping[str, str]]:
-    delivery = given.get("delivery")
+    delivery, space = given.get("delivery"), given.get("space")
     rows = run_queries.page(
         connection,
         project,
@@ -46,8 +48,10 @@ def _page(
         workflow_id=given.get("workflow"),
         delivery_id=None if delivery is None else _our_id(connection, project, delivery),
         prefix=prefix_of(given),
-        space=given.get("space"),
+        space=space,
     )
+    if space is not None and not rows:
+        known(connection, project, space)
     return rows, happenings(connection, [row["delivery_id"] for row in rows if row["delivery_id"]])
 
 

@@ -5,15 +5,11 @@ from typing import Any
 import sqlalchemy as sa
 from aiohttp import web
 
-from loops.errors import NotFound
 from loops.store import run_queries
-from loops.store import workflows as store
 from server.api.call import Call, answer, instant_after, instant_key, page_end
 from server.api.items import run_item, workflow_item
 from server.happening import happenings
-from server.spaces import Space, spaces_of
-
-_MOST_LOOPS = 200
+from server.spaces import Space, known, spaces_of
 
 
 async def listing(call: Call) -> web.Response:
@@ -28,16 +24,14 @@ async def read(call: Call) -> web.Response:
     page = call.page(call.query(page=True), 2)
 
     def look(connection: sa.Connection) -> dict[str, Any]:
-        loops = store.page(connection, call.project, limit=_MOST_LOOPS, space=space)
+        loops = known(connection, call.project, space)
         before = instant_after(page)
         found = run_queries.page(connection, call.project, limit=page.limit + 1, before=before, space=space)
-        known = [one for one in spaces_of(connection, call.project) if one.id == space]
-        if not (loops or found):
-            raise NotFound(f"there is no space {space!r}", hint="a loop names it in its task's input channel")
+        named = [one for one in spaces_of(connection, call.project) if one.id == space]
         told = happenings(connection, [row["delivery_id"] for row in found if row["delivery_id"]])
         return {
             "id": space,
-            "name": known[0].name if known else space,
+            "name": named[0].name if named else space,
             "workflows": [workflow_item(one) for one in loops],
             "items": [run_item(row, told) for row in found[: page.limit]],
             "next": page_end(found, page.limit, lambda row: instant_key(row["created_at"], row["id"])),

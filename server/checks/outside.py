@@ -83,4 +83,4 @@ class ChannelLook:
             workspace = await self._workspaces.of(project_id, connection)
         except (NotFound, Conflict):  # said by another check
             return None
-        return await workspace.obstacle(channel, by_name=True)
+        return await workspace.likely_obstacle(channel)

@@ -5,17 +5,22 @@ from collections.abc import Sequence
 
 from config.runner_settings import RunnerSettings
 from loops.errors import ConfigError
+from loops.tasks.runners.external import needs_sandbox
 from loops.tasks.runners.program import version_of
 from server.checks.check import Check
 
 
-async def runner_checks(runners: Sequence[RunnerSettings]) -> list[Check]:
-    """One check a runner, all at once. Each is started for its version, and for nothing else."""
-    return list(await asyncio.gather(*map(_check, runners)))
+async def runner_checks(runners: Sequence[RunnerSettings], sandbox: str) -> list[Check]:
+    """One check a runner, all at once. Each is started for its version, and for nothing else; none works where
+    `sandbox` is none."""
+    return list(await asyncio.gather(*(_check(one, sandbox) for one in runners)))
 
 
-async def _check(runner: RunnerSettings) -> Check:
+async def _check(runner: RunnerSettings, sandbox: str) -> Check:
     name = f"runner {runner.name}"
+    if sandbox == "none":
+        error = needs_sandbox(runner.name)
+        return Check(name, "failed", error.message, error.hint)
     try:
         version = await version_of(runner)
     except ConfigError as error:

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from loops.errors import RequestError, StoreError
+from loops.errors import Fault, RequestError, StoreError
 from server.cli import integrations as asked_of
 from server.cli.commands import Adder, add_paging
-from server.cli.output import complain, say, show, show_list, when
+from server.cli.output import complain, complain_of, say, show, show_list, when
 from server.cli.reach import reached
 
 _KINDS = ("github", "slack", "smtp", "posthog", "mcp")
@@ -76,16 +76,23 @@ def _create(args: argparse.Namespace) -> int:
     settings = _given(args.settings)
     with reached(args) as client:
         made = client.post("integrations", body={"kind": args.kind, "name": args.name, "settings": settings})
+    _warn(made)
     told = {"id": made["id"], "hook_url": made["hook_url"]}
     hook = f"\nhook: {made['hook_url']}" if made["hook_url"] else ""
     show(args, told, lambda: say(f"{args.kind} connection {made['id']} is stored{hook}"))
     return 0
 
 
+def _warn(item: Mapping[str, Any]) -> None:
+    for one in item["warnings"]:
+        complain_of(Fault("", one["message"], one["hint"]), "warning")
+
+
 def _update(args: argparse.Namespace) -> int:
     settings = _given([*args.settings, *((key, None) for key in args.unset)])
     with reached(args) as client:
         changed = client.patch("integrations", args.integration, body={"settings": settings})
+    _warn(changed)
     told = {"id": changed["id"], "hook_url": changed["hook_url"]}
     show(args, told, lambda: say(f"{changed['kind']} connection {changed['id']} is changed"))
     return 0

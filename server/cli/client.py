@@ -4,6 +4,7 @@ import http.client
 import json
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -32,6 +33,15 @@ _BY_STATUS: Mapping[int, type[LoopsError]] = {
     413: RequestError,
     503: StoreBusy,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Whether a service can take deliveries, the reason where it cannot, and what it says of its sandbox."""
+
+    is_ready: bool
+    reason: str
+    sandbox: str
 
 
 class Client:
@@ -86,10 +96,11 @@ class Client:
     def delete(self, *path: str, **query: object) -> Any:  # noqa: ANN401 - JSON
         return self._call("DELETE", self._path(path, query), None)
 
-    def ready(self) -> tuple[bool, str]:
-        """Whether the service can take deliveries now, and the reason where it cannot."""
+    def ready(self) -> Ready:
+        """Whether the service can take deliveries now."""
         status, told = self._exchange("GET", f"{self._base}/ready", None)
-        return status == 200, str(told.get("reason", "")) if isinstance(told, dict) else ""
+        said = told if isinstance(told, dict) else {}
+        return Ready(status == 200, str(said.get("reason", "")), str(said.get("sandbox", "")))
 
     def _path(self, path: tuple[str, ...], query: Mapping[str, object]) -> str:
         given = {name: value for name, value in query.items() if value is not None}

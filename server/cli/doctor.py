@@ -37,11 +37,12 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
         yield from (Check("settings", "failed", f"{one.setting}: {one.message}", one.hint) for one in found)
         return
     yield Check("settings", "ok", "every setting can be used")
-    yield from asyncio.run(runner_checks(found.runners))
+    yield from asyncio.run(runner_checks(found.runners, found.sandbox))
     yield from _data_folder(found.data_dir)
     yield from _database(found)
-    yield asyncio.run(sandbox_check(found))
-    yield _service(found)
+    service, told = _service(found)
+    yield asyncio.run(sandbox_check(found, told))
+    yield service
 
 
 def _versions() -> Check:
@@ -178,17 +179,19 @@ def _opens(box: SecretBox, sealed: str) -> bool:
     return True
 
 
-def _service(settings: Settings) -> Check:
+def _service(settings: Settings) -> tuple[Check, str]:
+    """How the service of the data folder stands, and what it says of its sandbox; empty where nothing is told."""
     try:
         path = running_socket(settings.data_dir)
         if path is None:
-            return Check("service", "warning", "none runs on this data folder", "loops serve starts it")
-        ready, reason = Client.over(path, "default").ready()
+            return Check("service", "warning", "none runs on this data folder", "loops serve starts it"), ""
+        ready = Client.over(path, "default").ready()
     except LoopsError as error:
-        return _failed("service", error)
-    if not ready:
-        return Check("service", "failed", f"it answers and is not ready: {reason}", "its log has the details")
-    return Check("service", "ok", f"it answers at {path}")
+        return _failed("service", error), ""
+    if not ready.is_ready:
+        words = f"it answers and is not ready: {ready.reason}"
+        return Check("service", "failed", words, "its log has the details"), ready.sandbox
+    return Check("service", "ok", f"it answers at {path}"), ready.sandbox
 
 
 def _failed(name: str, error: LoopsError) -> Check:

@@ -45,7 +45,7 @@ def _days(text: str) -> float:
     except ValueError:
         days = 0
     if not 0 < days <= 90:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days up to 90")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, 1 to 90")
     return days
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from loops.brief import one_line
 from loops.errors import ConfigError, DefinitionError, Fault, LoopsError
 from server.terminal import plain, when
 
@@ -50,7 +51,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], none: str) -
     if not rows:
         print(none)
         return
-    cells = [list(columns), *([plain(value) for value in row] for row in rows)]
+    cells = [list(columns), *(["" if value is None else plain(one_line(str(value))) for value in row] for row in rows)]
     widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
     most = max(shutil.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else None
     for line in cells:

@@ -3,20 +3,22 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from loops.tasks.result import skip_reason
 from server.cli.output import plain, say, table, took, when
-from server.cost_words import PART_UNKNOWN, UNKNOWN, with_source
-from server.rounds import message_lines, report_lines, round_lines
+from server.cost_words import is_uncounted, unknown_words, with_source
+from server.rounds import message_lines, output_lines, report_lines, round_lines
 
 _LONGEST_TITLE = 60
 _OVER = frozenset({"sent", "refused", "shown", "withdrawn"})
 
 
-def tell_run(run: Mapping[str, Any]) -> None:
-    """The whole run: how it stands, its steps, its tasks round by round, and its messages."""
+def tell_run(run: Mapping[str, Any], *, patches: bool = False) -> None:
+    """The whole run: how it stands, its steps, its tasks round by round with what they asked to have written, whose
+    `patches` are printed on demand, and its messages."""
     _tell_head(run)
     say()
     rows = [
-        (step["name"] or step["id"], step["type"], step["status"], took(step["started_at"], step["finished_at"]))
+        (step["name"] or step["id"], step["type"], _step_status(step), took(step["started_at"], step["finished_at"]))
         for step in run["steps"]
     ]
     table(("STEP", "TYPE", "STATUS", "TOOK"), rows, "no steps yet")
@@ -27,7 +29,7 @@ def tell_run(run: Mapping[str, Any]) -> None:
         columns = ("TASK", "STATUS", "MODEL", "ROUNDS", "TOKENS IN", "TOKENS OUT", "COST", "ID")
         table(columns, [_task_row(task) for task in run["tasks"]], "")
     for task in run["tasks"]:
-        _tell_task(task)
+        _tell_task(task, patches=patches)
     if run["messages"]:
         say("\nmessages")
     for message in run["messages"]:
@@ -51,7 +53,10 @@ def _waits(run: Mapping[str, Any]) -> str:
     """What a waiting run waits for, until when, and how that stands."""
     if not run["waiting_for"]:
         return ""
-    told = f", waits for {run['waiting_for']} until {when(run['waiting_until'])}"
+    if run.get("waiting_run"):
+        return f", waits for its turn: run {run['waiting_run']} of this workflow is not over"
+    until = f" until {when(run['waiting_until'])}" if run["waiting_until"] else ""
+    told = f", waits for {run['waiting_for']}{until}"
     if run["waiting_for"] == "message":
         # One that was sent may have been there before it.
         open_ones = [one for one in run["messages"] if one["status"] not in _OVER]
@@ -77,11 +82,11 @@ def _run_cost(run: Mapping[str, Any]) -> str:
     """What the run cost; of one whose tasks are all known, also what those that are not over have spent."""
     worked = [task for task in run["tasks"] if task["rounds"]]
     known = [task["cost"] for task in worked if task["cost"] is not None]
-    if worked and not known:
-        return UNKNOWN
     cost = sum(known) if worked else run["cost"]
     if len(known) < len(worked):
-        return f"${cost:.4f} {PART_UNKNOWN}"
+        unknown = [task for task in worked if task["cost"] is None]
+        tokens = sum(task["input_tokens"] + task["output_tokens"] for task in unknown)
+        return unknown_words([task["model"] for task in unknown], tokens, f"${cost:.4f}" if known else "")
     return with_source(f"${cost:.4f}", [task["model"] for task in worked], cost)
 
 
@@ -91,14 +96,18 @@ def _task_row(task: Mapping[str, Any]) -> tuple[object, ...]:
         task["status"],
         task["model"],
         task["rounds"],
-        task["input_tokens"],
-        task["output_tokens"],
+        *(("unknown", "unknown") if _is_uncounted(task) else (task["input_tokens"], task["output_tokens"])),
         "unknown" if task["cost"] is None and task["rounds"] else f"${task['cost'] or 0:.4f}",
         task["id"],
     )
 
 
-def _tell_task(task: Mapping[str, Any]) -> None:
+def _is_uncounted(task: Mapping[str, Any]) -> bool:
+    tokens = task["input_tokens"] + task["output_tokens"]
+    return bool(task["rounds"]) and task["cost"] is None and is_uncounted(task["model"], tokens)
+
+
+def _tell_task(task: Mapping[str, Any], *, patches: bool) -> None:
     say(f"\n{plain(task['title'])}")
     for one in task["trace"]["rounds"]:
         _indented(round_lines(one))
@@ -107,6 +116,8 @@ def _tell_task(task: Mapping[str, Any]) -> None:
         say(f"  {plain(task['ending'])}{reason}")
     if task["thread"]:
         say(f"  {_thread_line(task['thread'])}")
+    for output in task["outputs"]:
+        _indented(output_lines(output, patch=patches))
     report = list(report_lines(task["trace"]["result"]))
     if report:
         say("  report")
@@ -120,8 +131,14 @@ def _thread_line(thread: Mapping[str, Any]) -> str:
     return f"Slack thread in {plain(thread['channel'])}: {thread['status']}{until}, turn {thread['turn']}{why}"
 
 
+def _step_status(step: Mapping[str, Any]) -> str:
+    return "skipped" if skip_reason(step["result"]) else str(step["status"])
+
+
 def _tell_step(step: Mapping[str, Any]) -> None:
     lines = [plain(line["text"]) for line in step["log"]]
+    if reason := skip_reason(step["result"]):
+        lines.append("skipped: " + plain(reason))
     if step["error"]:
         lines.append("error: " + plain(step["error"].get("message", "")))
         if step["error"].get("hint"):

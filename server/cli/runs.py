@@ -27,9 +27,9 @@ def add_commands(add: Adder) -> None:
     runs.add_argument("--delivery", metavar="ID", help="only runs that this delivery started")
     runs.add_argument("--space", metavar="ID", help="only runs that are listed in this space")
     add_paging(runs)
-    add.command("run-show", _show, "show one run: its steps, the rounds of its AI tasks, its messages").add_argument(
-        "run", metavar="ID", help="its id, or 6 characters and more that it begins with"
-    )
+    one = add.command("run-show", _show, "show one run: its steps, the rounds of its AI tasks, its messages")
+    one.add_argument("run", metavar="ID", help="its id, or 6 characters and more that it begins with")
+    one.add_argument("--patch", action="store_true", help="print the patches of what its tasks asked to have written")
     add.command("cancel", _cancel, "cancel a run").add_argument("run", metavar="ID", help="as in run-show")
     resume = add.command("resume", _resume, "wake a waiting run now")
     resume.add_argument("run", metavar="ID", help="as in run-show")
@@ -78,15 +78,21 @@ def _row(run: Mapping[str, Any]) -> tuple[object, ...]:
 def _show(args: argparse.Namespace) -> int:
     with reached(args) as client:
         run = client.get("runs", run_id(client, args.run))
-        tasks = [{**task, "trace": _trace(client, task["id"])} for task in run["tasks"]]
+        tasks = [_whole_task(client, task) for task in run["tasks"]]
         whole = {**run, "tasks": tasks, "messages": _messages(client, run["id"])}
-    show(args, whole, lambda: tell_run(whole))
+    show(args, whole, lambda: tell_run(whole, patches=args.patch))
     return 0
 
 
-def _trace(client: "Client", task_id: str) -> dict[str, Any]:
-    trace = client.get("tasks", task_id, "trace")
-    return {name: value for name, value in trace.items() if name != "task"}
+def _whole_task(client: "Client", task: Mapping[str, Any]) -> dict[str, Any]:
+    """A task with its rounds, and with what it asked to have written."""
+    trace = client.get("tasks", task["id"], "trace")
+    outputs = client.get("tasks", task["id"])["outputs"]
+    return {
+        **task,
+        "trace": {name: value for name, value in trace.items() if name != "task"},
+        "outputs": outputs,
+    }
 
 
 def _messages(client: "Client", run: str) -> list[dict[str, Any]]:

@@ -145,11 +145,31 @@ def text_of(file: str) -> str:
 
 
 def _validate(args: argparse.Namespace) -> int:
-    faults, warnings = _looked_at(args.files, _alone)
+    unheld: set[str] = set()
+
+    def look(document: Mapping[str, Any]) -> tuple[Iterable[Fault], Iterable[Fault]]:
+        unheld.update(_of_the_project(document))
+        return _alone(document)
+
+    faults, warnings = _looked_at(args.files, look)
     _complain(faults, warnings)
     told = {"valid": not faults, "faults": _plain(faults), "warnings": _plain(warnings)}
-    show(args, told, lambda: say(f"{len(faults)} faults, {len(warnings)} warnings" if faults or warnings else "valid"))
+    came = f"{len(faults)} faults, {len(warnings)} warnings" if faults or warnings else "valid"
+    rest = f"; {' and '.join(sorted(unheld))} are not held against the project: loops lint --ask does that"
+    show(args, told, lambda: say(f"{came}{rest if unheld else ''}"))
     return 1 if faults else 0
+
+
+def _of_the_project(document: Mapping[str, Any]) -> Iterable[str]:
+    """What its steps name that only the project knows: skills, connectors."""
+    from loops.definition.stored import stored_actions
+
+    for action in stored_actions(document):
+        config = action.get("config")
+        inputs = config.get("inputs") if isinstance(config, Mapping) else None
+        if isinstance(inputs, Mapping):
+            given = {name: inputs[name] for name in ("connectors", "skills") if isinstance(inputs.get(name), Mapping)}
+            yield from (name for name, one in given.items() if one.get("value"))
 
 
 Look = Callable[[Mapping[str, Any]], tuple[Iterable[Fault], Iterable[Fault]]]

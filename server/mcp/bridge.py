@@ -22,13 +22,17 @@ _OURS = frozenset({"connection", "content-length", "transfer-encoding"})
 async def bridged(application: Application, request: web.Request, more: Mapping[str, Any]) -> web.StreamResponse:
     """What the application answers. Its scope holds `more`, and neither token nor cookie. Raises RequestError where the
     body breaks off."""
-    try:
-        body = await request.read()
-    except (ClientPayloadError, web.RequestPayloadError, ConnectionError) as error:
-        raise RequestError("the body could not be read to its end", hint="send it again, whole") from error
-    exchange = _Exchange(request, body)
+    exchange = _Exchange(request, await whole(request))
     await application({**_scope(request), **more}, exchange.receive, exchange.send)
     return exchange.answered()
+
+
+async def whole(request: web.Request) -> bytes:
+    """The body, which may be asked for again. Raises RequestError where it breaks off."""
+    try:
+        return await request.read()
+    except (ClientPayloadError, web.RequestPayloadError, ConnectionError) as error:
+        raise RequestError("the body could not be read to its end", hint="send it again, whole") from error
 
 
 class _Exchange:

@@ -15,6 +15,8 @@ from server.access import came_by_socket, principal_of
 from server.api.access import admitted
 from server.api.call import answer
 from server.api.errors import CHALLENGE, INTERNAL, refusal
+from server.mcp.bridge import whole
+from server.mcp.message import INVALID_REQUEST, misread
 from server.services import SERVICES
 
 if TYPE_CHECKING:
@@ -26,8 +28,7 @@ PATHS = ("/mcp", "/mcp/{project}")
 """The second names a project; the first means the token's, or through the socket the first one."""
 
 _SWITCH = {"false": False, "true": True}
-# Codes of JSON-RPC.
-_INVALID_REQUEST = -32600
+# A code of JSON-RPC, beside those of messages.
 _INTERNAL_ERROR = -32603
 
 
@@ -56,12 +57,12 @@ class Endpoint:
         try:
             return await self._answer(request)
         except LoopsError as error:
-            response = _error(_INVALID_REQUEST, error.http_status, refusal(error))
+            response = _error(INVALID_REQUEST, error.http_status, refusal(error))
             if isinstance(error, NotAuthenticated):
                 response.headers["WWW-Authenticate"] = CHALLENGE
             return response
         except web.HTTPException as error:
-            return _error(_INVALID_REQUEST, error.status, {"message": error.reason})
+            return _error(INVALID_REQUEST, error.status, {"message": error.reason})
         except Exception:
             log.exception("a call over MCP failed")
             return _error(_INTERNAL_ERROR, 500, INTERNAL)
@@ -71,6 +72,10 @@ class Endpoint:
         if not came_by_socket(request):
             refuse_foreign(request.host, request.headers.get("Origin", ""), services.public_url())
         call = await admitted(request, await principal_of(request, cookies=False))
+        wrong = misread(await whole(request))
+        if wrong is not None:
+            status = 400 if wrong.id is None else 200
+            return _error(wrong.code, status, {"message": wrong.message, "hint": wrong.hint}, wrong.id)
         read_only = services.settings.mcp == "read_only" or _asks_read_only(request)
         serving = await self._loaded()
         return await serving.answer(request, call, read_only=read_only)
@@ -94,10 +99,10 @@ def _load() -> "type[Serving]":
     return Serving
 
 
-def _error(code: int, status: int, told: Mapping[str, object]) -> web.Response:
+def _error(code: int, status: int, told: Mapping[str, object], number: str | int | None = None) -> web.Response:
     hint = told.get("hint")
     message = f"{told['message']} ({hint})" if hint else told["message"]
-    return answer({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message, "data": told}}, status)
+    return answer({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message, "data": told}}, status)
 
 
 def _asks_read_only(request: web.Request) -> bool:

@@ -1,9 +1,10 @@
 """Tokens and what they cost, in words."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from loops.store.task_queries import Spent
-from server.cost_words import PART_UNKNOWN, UNKNOWN
+from server.cost_words import unknown_words
 
 
 def money(dollars: float | Decimal) -> str:
@@ -16,16 +17,11 @@ def money(dollars: float | Decimal) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
-def cost_words(cost: float | Decimal | None) -> str:
-    """What something cost, or that nobody knows."""
-    return UNKNOWN if cost is None else money(cost)
-
-
-def spent_words(spent: Spent) -> str:
-    """What several tasks cost together, with what is not known of it."""
+def spent_words(spent: Spent, models: Sequence[str] = ()) -> str:
+    """What tasks of these models cost together, with what is not known of it and why."""
     if not spent.unknown:
         return money(spent.cost)
-    return f"{money(spent.cost)} {PART_UNKNOWN}" if spent.cost else UNKNOWN
+    return unknown_words(models, spent.input + spent.output, money(spent.cost) if spent.cost else "")
 
 
 def brief_cost(spent: Spent | None, stored: float = 0.0) -> str:

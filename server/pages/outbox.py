@@ -7,6 +7,7 @@ from typing import get_args
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.brief import one_line
 from loops.definition.inputs.base import connection_number
 from loops.errors import Conflict, NotFound
 from loops.store import connections as connections_store
@@ -24,6 +25,7 @@ from server.pages.rendering import see_other
 from server.pages.visit import Visit
 
 PAGE = 50
+_LONGEST_LINE = 100
 STATUSES: tuple[str, ...] = get_args(Status)
 KINDS: Mapping[str, str] = {"slack": "Slack", "email": "Email", "page": "This page"}
 
@@ -43,6 +45,20 @@ class MessageShown:
     def to(self) -> str | None:
         """Where it goes, None once retention has removed that."""
         return None if self.message is None else self.message.target.addressee
+
+    @property
+    def headline(self) -> str:
+        """What a list calls it: where it goes; for this page the loop, and how it begins."""
+        if self.to or self.message is None:
+            return self.to or self.loop or "a message"
+        lines = (line for line in (self.message.subject, *self.message.text.splitlines()) if line.strip())
+        begins = one_line(next(lines, ""), _LONGEST_LINE)
+        return ": ".join(filter(None, (self.loop, begins))) or "a message"
+
+    @property
+    def why(self) -> str:
+        """The reason, unless that is the kind of the message itself, which is told beside it."""
+        return "" if self.row.kind == "page" and self.row.status == "shown" else self.row.reason
 
     @property
     def way(self) -> int | None:
@@ -71,15 +87,16 @@ async def list_messages(visit: Visit) -> web.Response:
     before = outbox_cursor(query.get("before"))
     run_id = wanted_id(query["run"], "run") if query.get("run") else None
 
-    def read(connection: sa.Connection) -> list[OutboxRow]:
-        return store.listed(connection, project, run_id=run_id, status=status, before=before, limit=PAGE + 1)
+    def read(connection: sa.Connection) -> tuple[list[OutboxRow], Mapping[str, str]]:
+        found = store.listed(connection, project, run_id=run_id, status=status, before=before, limit=PAGE + 1)
+        return found, run_queries.loop_names(connection, [row.run_id for row in found if row.run_id])
 
-    rows = await visit.services.reader.read(read)
+    rows, loops = await visit.services.reader.read(read)
     narrowed = {} if run_id is None else {"run": run_id}
     older = path_of("outbox", **narrowed, status=status, before=rows[PAGE - 1].id) if len(rows) > PAGE else None
     return visit.show(
         "outbox.html",
-        messages=[MessageShown(row, _message(row), None, None) for row in rows[:PAGE]],
+        messages=[MessageShown(row, _message(row), None, loops.get(row.run_id or "")) for row in rows[:PAGE]],
         kinds=KINDS,
         statuses=STATUSES,
         chosen=status,

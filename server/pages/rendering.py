@@ -1,5 +1,6 @@
 """Templates, and the response that every page is: escaped, unscripted, cached by nobody."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -10,11 +11,13 @@ import jinja2
 from aiohttp import web
 from markupsafe import Markup
 
+from loops.brief import one_line
 from server.cost_words import NO_PRICE
 from server.pages import assets, words
 from server.pages.addresses import path_of
 from server.pages.inert import visible
 
+_ID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 # Referrer-Policy has to be same-origin: under no-referrer a browser sends `Origin: null` with a form, and over plain
 # HTTP from another machine Origin is all that shows where a form came from.
 SECURITY_HEADERS: Mapping[str, str] = {
@@ -54,9 +57,11 @@ def _templates() -> jinja2.Environment:
     )
     templates.filters |= {
         "instant": instant,
+        "short_ids": short_ids,
         "clock_time": clock_time,
         "size": words.size_words,
         "sentence": words.sentence,
+        "one_line": one_line,
         "count": "{:,}".format,
     }
     templates.globals |= {"path_of": path_of, "no_price": NO_PRICE, "asset": assets.address}
@@ -68,6 +73,11 @@ def _finalize(value: object) -> object:
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def short_ids(text: str) -> str:
+    """A text with ids of ours cut to their beginning, as a list has room for."""
+    return _ID.sub(r"\1…", text)
 
 
 def instant(moment: datetime) -> Markup:

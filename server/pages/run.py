@@ -17,7 +17,9 @@ from loops.store import tasks as task_store
 from loops.store import threads as thread_store
 from loops.store import workflows as workflows_store
 from loops.store.outbox import OutboxRow
+from loops.store.runs import TURN
 from loops.store.task_queries import NOTHING, Spent
+from loops.tasks.result import skip_reason
 from server.cost_words import with_source
 from server.happening import happenings, run_happening
 from server.pages.addresses import path_of, wanted_id
@@ -32,7 +34,7 @@ from server.spaces import space_of_run
 MOST_RESULT = 20_000
 MOST_LOG = 64_000
 # Tasks and messages wake their run themselves, once they have ended.
-_NOT_RESUMED = frozenset({"task", "message"})
+_NOT_RESUMED = frozenset({"task", "message", TURN})
 _UNSENT = frozenset({"shown", "retry", "refused", "uncertain"})
 _SEEN = re.compile(r"([0-9a-f]{1,40})\.([0-9]{1,3})", re.ASCII)
 
@@ -128,7 +130,7 @@ async def run_page(
 def _spent_words(spent: Spent | None, stored: float, models: Sequence[str]) -> str:
     """What the run cost; nothing for one that never asked for a task."""
     if spent is not None:
-        return with_source(spent_words(spent), models, spent.known)
+        return with_source(spent_words(spent, models), models, spent.known)
     return spent_words(Spent(cost=stored)) if stored else ""
 
 
@@ -193,22 +195,15 @@ def _step(row: Mapping[str, Any], now: datetime) -> StepShown:
         id=row["step_id"],
         name=row["name"] or row["step_id"],
         type=row["type"],
-        status=row["status"],
+        status="skipped" if skip_reason(row["result"]) else row["status"],
         started_at=row["started_at"],
         took=took(row["started_at"], row["finished_at"] or now),
         lines=lines,
         hidden_lines=hidden,
         result=_value(row["result"]),
         error=row["error"],
-        note=_skipped(row["result"]),
+        note=skip_reason(row["result"]),
     )
-
-
-def _skipped(result: object) -> str:
-    """Why a step that asks for a task got none, and was told that this is no failure."""
-    if not isinstance(result, Mapping) or result.get("status") != "skipped" or "ending" not in result:
-        return ""
-    return str(result.get("reason", ""))
 
 
 def _coming(action_id: str, definition: Mapping[str, Any], status: str) -> StepShown:

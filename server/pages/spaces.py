@@ -2,18 +2,15 @@
 
 from aiohttp import web
 
-from loops.errors import NotFound
 from loops.store import run_queries
-from loops.store import workflows as store
 from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
 from server.pages.run import run_took
 from server.pages.visit import Visit
-from server.spaces import spaces_of
+from server.spaces import known, spaces_of
 from server.trigger_words import trigger_words
 
 LAST_RUNS = 25
-_MOST_LOOPS = 200
 
 
 async def list_spaces(visit: Visit) -> web.Response:
@@ -27,18 +24,16 @@ async def show_space(visit: Visit) -> web.Response:
     """GET /spaces/{id}"""
     space, project = wanted_id(visit.request.match_info["id"], "space"), visit.who.project_id
     reader, now = visit.services.reader, visit.services.clock.now()
-    loops = await reader.read(lambda connection: store.page(connection, project, limit=_MOST_LOOPS, space=space))
+    loops = await reader.read(lambda connection: known(connection, project, space))
     rows = await reader.read(lambda connection: run_queries.page(connection, project, limit=LAST_RUNS, space=space))
-    if not loops and not rows:
-        raise NotFound(f"there is no space {space!r}", hint="a loop names it in its task's input channel")
-    known = await reader.read(lambda connection: spaces_of(connection, project))
+    named = await reader.read(lambda connection: spaces_of(connection, project))
     told = await reader.read(
         lambda connection: happenings(connection, [row["delivery_id"] for row in rows if row["delivery_id"]])
     )
     return visit.show(
         "space.html",
         space=space,
-        name=next((one.name for one in known if one.id == space), space),
+        name=next((one.name for one in named if one.id == space), space),
         loops=[(row, trigger_words(row.definition).kind) for row in loops],
         rows=rows,
         whats={row["id"]: run_happening(row, told) for row in rows},

@@ -11,9 +11,9 @@ from loops.event import JsonValue
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.threads import ThreadRow
-from server.cost_words import with_source
+from server.cost_words import is_uncounted, with_source
 from server.pages.inert import Shown, laid_out_json, shown_value
-from server.pages.money import cost_words, money
+from server.pages.money import money, spent_words
 from server.pages.outputs import OutputShown
 from server.pages.words import span_words, took
 
@@ -35,6 +35,8 @@ _ENDINGS = {
     "tool_error": "a tool broke",
     "provider_error": "the model did not answer",
     "runner_error": "its runner failed",
+    "not_equipped": "something that it works with is not there",
+    "internal_error": "a fault of Loops",
     "refused": "what it asked to have written was not taken",
     "interrupted": "its worker died",
     "cancelled": "cancelled",
@@ -129,6 +131,7 @@ class TaskShown:
     took: str | None
     spent: Spent
     cost: str
+    is_uncounted: bool
     round_count: int
     rounds: Sequence[RoundShown]
     told: Told | None
@@ -137,6 +140,12 @@ class TaskShown:
     thread: str = ""
     acts: bool = False
     outputs: tuple[OutputShown, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason, unless one of the outputs tells it beside itself."""
+        told = any(one.reason and one.reason in self.reason for one in self.outputs)
+        return "" if told else self.reason
 
 
 def model_words(model: str) -> str:
@@ -203,7 +212,8 @@ def shown_task(
         tail=_tail(row) if works else None,
         took=took(row.started_at, row.finished_at or now),
         spent=whole,
-        cost=with_source(cost_words(whole.known), [row.model], whole.known),
+        cost=with_source(spent_words(whole, [row.model]), [row.model], whole.known),
+        is_uncounted=bool(whole.unknown) and is_uncounted(row.model, whole.input + whole.output),
         round_count=len(cards),
         rounds=cards,
         told=None if request is None else _told(request),

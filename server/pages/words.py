@@ -17,7 +17,7 @@ _STAGES = {
     "own_output": "own output",
     "unverified": "not verified",
     "subject_limit": "over the limit of its subject",
-    "thread": "handed to a live task",
+    "thread": "in the thread of a live task",
     "claim": "same fact again",
     "mask": "masked",
     "rate_limit": "over its rate limit",

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,7 +144,7 @@ async def test_it_may_take_no_more_rounds_than_others(name, folder):
 @RUNNERS
 async def test_a_cancel_while_its_shell_works_ends_everything_within_five_seconds(name, folder):
     task = await commanded(folder)
-    mark = f"model-{os.getpid()}"  # in the arguments of all that is looked for
+    mark = f"model-{secrets.token_hex(8)}"  # in the arguments of all that is looked for
     waits = f"nohup sh -c 'touch begun; tail -f /dev/null; : {mark}' & sh -c 'tail -f /dev/null; : {mark}'"
     async with serving(WIRES[name], Answer("I wait.", [shell(name, waits)])) as model:
         running = asyncio.ensure_future(task.run(runner(name, model.base_url), mark))

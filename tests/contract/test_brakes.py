@@ -171,7 +171,7 @@ def test_who_decides_on_a_key_makes_others_come_back_and_not_wait(postgres_url: 
         other.rollback()
         one.commit()
         assert not starting.admitted(other, "f", rule, event("a"), START).passes
-        assert rates.lock(other, "f", limit.key.of(event("a"), START).digest) == (START,)  # type: ignore[union-attr]
+        assert rates.lock(other, "f", limit.key.of(event("a"), START).digest) == (START,)
         count = sa.select(sa.func.count()).select_from(hold_table)
         assert other.execute(count).scalar() == 1
     engine.dispose()

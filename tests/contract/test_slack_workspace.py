@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from loops.connections.slack_channels import LISTED_SECONDS, MEMBER_SECONDS, SlackWorkspace
+from loops.connections.sparing import LOOKS, REFUSED_SECONDS
 from loops.errors import ExternalError
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 
@@ -105,6 +106,41 @@ async def test_that_the_app_is_in_a_channel_is_kept_and_that_it_is_not_is_asked_
         assert (found.code, found.channel, found.app) == ("not_in_channel", "#general (C1)", "loops")
     double.infos["C1"] = {"is_member": True}
     assert await workspace.obstacle("C1") is None
+
+
+async def test_what_slack_refused_is_not_asked_for_again_within_a_minute(workspace, double, time):
+    double.list_faults = [{"error": "missing_scope", "needed": "channels:read", "provided": "chat:write"}]
+    for _again in range(3):
+        with pytest.raises(ExternalError, match="channels:read"):
+            await workspace.channels()
+        time.now += REFUSED_SECONDS / 4
+    assert called(double, "conversations.list") == 1
+    time.now += REFUSED_SECONDS
+    assert len(await workspace.channels()) == 3
+
+
+async def test_whoever_only_wants_to_know_is_told_for_a_minute_and_whoever_posts_asks_anew(workspace, double, time):
+    double.infos["C1"] = {"is_member": False}
+    found = [await workspace.likely_obstacle(channel) for channel in ("C1", "C0NOWHERE") for _again in range(3)]
+    assert [one and one.code for one in found] == ["not_in_channel"] * 3 + ["channel_not_found"] * 3
+    assert called(double, "conversations.info") == 2
+    double.infos["C1"] = {"is_member": True}
+    assert await workspace.likely_obstacle("C1") is not None
+    assert await workspace.obstacle("C1") is None
+    assert await workspace.likely_obstacle("C1") is None
+    assert await workspace.likely_obstacle("C0NOWHERE") is not None
+    time.now += REFUSED_SECONDS
+    assert await workspace.likely_obstacle("C0NOWHERE") is not None
+    assert called(double, "conversations.info") == 4
+
+
+async def test_slack_is_looked_at_so_often_a_minute_and_no_more_than_that(workspace, double, time):
+    found = [await workspace.likely_obstacle(f"C0NO{number}") for number in range(LOOKS + 5)]
+    assert [one is None for one in found] == [False] * LOOKS + [True] * 5
+    assert called(double, "conversations.info") == LOOKS
+    assert await workspace.obstacle("C0NOWHERE") is not None  # who posts is not held up by that
+    time.now += 60
+    assert await workspace.likely_obstacle("C0NOMORE") is not None
 
 
 async def test_a_channel_by_its_name_is_looked_for_only_where_that_is_asked_for(workspace, double):

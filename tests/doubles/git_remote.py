@@ -6,6 +6,7 @@ Repositories are bare, in a folder; what is pushed really arrives there.
 import asyncio
 import base64
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -80,14 +81,17 @@ class GitRemote:
             await asyncio.sleep(60)
         service = request.query.get("service") or request.match_info["rest"]
         self.calls[service] += 1
-        process = await asyncio.create_subprocess_exec(
-            "git",
-            "http-backend",
-            env=self._environment(request),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        out, _ = await process.communicate(await request.read())
+        with tempfile.TemporaryFile() as sent:
+            sent.write(await request.read())
+            sent.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                "git",
+                "http-backend",
+                env=self._environment(request),
+                stdin=sent.fileno(),
+                stdout=asyncio.subprocess.PIPE,
+            )
+        out, _ = await process.communicate()
         if service == "git-receive-pack" and request.method == "POST" and self.pushed is not None:
             self.pushed()
         head, _, body = out.partition(b"\r\n\r\n")

@@ -24,8 +24,9 @@ PATHS: Mapping[Wire, str] = {
 class Answer:
     """One answer. `arguments` are sent as they are, in two pieces. `status` other than 200 fails with `body`.
 
-    `hangs` stops after the text until the client goes; `breaks_off` ends the stream without saying why, `drops` does
-    so by losing the connection. `fails` is an error that comes inside the stream, in place of its end.
+    `hangs` stops after the text until the client goes, `waits` before it begins; `breaks_off` ends the stream without
+    saying why, `drops` does so by losing the connection. `fails` is an error that comes inside the stream, in place of
+    its end.
     """
 
     text: str = ""
@@ -41,6 +42,7 @@ class Answer:
     hangs: bool = False
     breaks_off: bool = False
     drops: bool = False
+    waits: bool = False
     fails: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -74,8 +76,11 @@ class ModelServer:
         if answer.status != 200:
             return web.json_response(answer.body, status=answer.status, headers=answer.headers)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
         try:
+            if answer.waits:
+                self.begun.set()
+                await asyncio.sleep(60)
+            await response.prepare(request)
             for line in stream_of(self.protocol, answer):
                 await response.write(line)
             self.begun.set()

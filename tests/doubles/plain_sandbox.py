@@ -1,6 +1,7 @@
 """A sandbox without walls: commands run on this machine, in the checkout, as the tests' own user."""
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,15 +16,18 @@ class PlainSandbox:
         self.room = room
 
     async def run(self, command: Command, on_line: OnLine | None = None) -> Ran:
-        process = await asyncio.create_subprocess_exec(
-            *command.argv,
-            cwd=self.room.checkout / command.folder,
-            env={"PATH": "/usr/bin:/bin", **command.environment},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate(command.stdin)
+        with tempfile.TemporaryFile() as given:
+            given.write(command.stdin)
+            given.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *command.argv,
+                cwd=self.room.checkout / command.folder,
+                env={"PATH": "/usr/bin:/bin", **command.environment},
+                stdin=given.fileno(),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        out, err = await process.communicate()
         for line in out.splitlines(keepends=True) if on_line is not None else ():
             await on_line(line)  # type: ignore[misc]
         most = self.room.limits.output

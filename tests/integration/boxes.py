@@ -1,6 +1,7 @@
 """Real sandboxes for tests, where this machine has them."""
 
 import asyncio
+import secrets
 import shutil
 import tempfile
 import time
@@ -77,6 +78,11 @@ class Box:
 async def box(made_by: Bwrap, checkout: Path, limits: SandboxLimits = SMALL, **room) -> AsyncIterator[Box]:
     async with made_by.open(Room(checkout, limits=limits, **room)) as sandbox:
         yield Box(sandbox)
+
+
+def a_mark() -> str:
+    """A time to sleep, in seconds, that nothing else on this machine has in its arguments."""
+    return f"9{secrets.randbelow(10**9):09d}"
 
 
 def living(mark: str) -> list[str]:

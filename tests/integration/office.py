@@ -82,9 +82,10 @@ class Reports(NeverParks):
     def __init__(self) -> None:
         self.report = "All is **well**"
         self.failure: Failed | None = None
+        self.skipped = ""
 
     async def run(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Outcome:
-        return self.failure or Succeeded({"final_message": self.report}, referred=True)
+        return self.failure or Succeeded({"final_message": self.report}, referred=True, skipped=self.skipped)
 
     async def mock(self, context: StepContext, inputs: Mapping[str, JsonValue]) -> Mocked:
         raise AssertionError("no run here is a test run")

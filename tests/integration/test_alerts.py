@@ -93,6 +93,17 @@ async def test_failures_are_told_once_an_hour_with_a_count_and_the_recovery_once
     assert double.texts()[4:] == ["All is *well*"]
 
 
+async def test_a_run_that_a_full_quota_skipped_tells_of_no_recovery_and_forgets_no_failure(office, double, triage):
+    await fails(office, triage)
+    office.reports.skipped = "The quota is full."
+    skipped = await completes(office, triage)
+    assert [text for text in double.texts() if "works again" in text] == []
+    assert (await office.run(skipped))["reason"] == "skipped: The quota is full."
+    office.reports.skipped = ""
+    await completes(office, triage)
+    assert len([text for text in double.texts() if "works again" in text]) == 1
+
+
 async def test_a_loop_that_fails_and_works_in_turn_makes_no_storm(office, double, triage):
     for _turn in range(5):
         office.clock.time += MINUTE

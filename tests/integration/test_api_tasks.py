@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import aiohttp
@@ -16,14 +17,16 @@ from loops.agent.result import AgentResult
 from loops.agent.tools import Resources
 from loops.agent.tools.finalize import FieldType
 from loops.agent.transcript import Transcript
-from loops.store import outbox
+from loops.store import outbox, spendings
 from loops.store.outbox import NewMessage
+from loops.store.spendings import Spent
 from loops.store.tables import runs as runs_table
+from loops.tasks.allowance import Allowance
 from loops.tasks.prompt import opening_message
 from loops.tasks.quota import QuotaLimits
 from server.app import Service
 from server.demo_payloads import issue_opened
-from server.quotas import project_use
+from server.quotas import QuotaUse, Slot, SpendingUse, project_use, slot_of
 from tests.doubles.tasks import REPORT, TaskRows, a_round, leave_note, request
 from tests.integration.serving import SECRET, Api, fresh_project, listening
 from tests.unit.agent.working import agent, call, ends, run, says
@@ -312,3 +315,34 @@ async def test_an_export_of_a_run_whose_event_is_no_longer_kept_says_null(api: A
 
     await api.service.services.writer.run(forget)
     assert (await api.get(f"runs/{run_item['id']}/export"))["event"] is None
+
+
+async def test_a_budget_that_is_used_up_leaves_no_slot_until_room_frees(api: Api) -> None:
+    now = datetime.now(UTC)
+    run = await a_run(api)
+    task = await a_task(api, run, began=now - timedelta(hours=2))
+    spent_at = now - timedelta(hours=1)
+    place = {"task_id": task.id, "key": "1", "project_id": api.project, "workflow_id": task.workflow_id}
+
+    def spend(connection: Any) -> None:
+        spendings.put(connection, **place, tokens=12, cost=Decimal(0), settled=True, now=spent_at)
+
+    await api.service.services.writer.run(spend)
+    await api.call("PUT", "quotas", {"quotas": {"workflow_tokens": 10}})
+    (workflow,) = (await api.get("quotas"))["workflows"]
+    assert (workflow["used"], workflow["free"]) == (1, 0)
+    assert workflow["frees_at"] == (spent_at + timedelta(hours=24)).isoformat()
+    assert (await api.get("quotas"))["project"]["free"] == 499
+    await api.call("PUT", "quotas", {"quotas": {"workflow_tokens": 10, "project_cost": 0}})
+    whole = await api.get("quotas")
+    assert [(one["free"], one["frees_at"]) for one in (whole["project"], *whole["workflows"])] == [(0, None)] * 2
+
+
+async def test_the_next_slot_is_where_the_last_of_all_limits_has_room() -> None:
+    now = datetime.now(UTC)
+    full, open_ = QuotaUse(2, 2, now), QuotaUse(1, 2, None)
+    spent = SpendingUse(Spent(tokens=5), Allowance(tokens=5), now + timedelta(hours=1))
+    assert slot_of(open_, SpendingUse()) == Slot()
+    assert slot_of(full, spent) == Slot(is_full=True, at=now + timedelta(hours=1))
+    assert slot_of(open_, SpendingUse(), Slot(is_full=True, at=now)) == Slot(is_full=True, at=now)
+    assert slot_of(QuotaUse(0, 0, None), spent) == Slot(is_full=True)

@@ -131,6 +131,7 @@ async def test_debounce_runs_the_last_of_a_burst_and_the_others_name_it(service,
     (compared,) = await service.verdicts(ids[2])
     assert [one["passed"] for one in compared["compared"]] == [True] * 4
     assert [(await service.delivery(one))["runs"] for one in ids] == [0, 0, 1]
+    assert (await service.delivery(ids[2]))["reason"] == "started once debounce let it go"
     assert (await told(service, other))[0] == "debounce"
 
 
@@ -179,6 +180,7 @@ async def test_stages_before_debounce_count_each_event_and_those_after_it_the_la
         f"run {run['id']} is under way (overlap: skip); debounce: the last of 2 events",
     )
     assert "which started none at " in (await told(service, ids[0]))[1]
+    assert (await service.delivery(ids[1]))["reason"] == "stopped by overlap once debounce let it go"
 
 
 async def test_a_loop_that_was_disabled_or_begun_anew_meanwhile_does_not_run_what_was_held(service, clock):
@@ -193,6 +195,52 @@ async def test_a_loop_that_was_disabled_or_begun_anew_meanwhile_does_not_run_wha
         "the loop was disabled, or begun anew, while debounce held the event",
     )
     assert await service.runs(flow) == []
+
+
+async def test_what_was_held_is_held_against_the_loop_as_it_is_when_it_goes_on(service, clock):
+    debounce = {"quiet": 10, "longest": 10, "key": KEY}
+    flow = await braked(service, "acme/edited", debounce=debounce)
+    stays, goes = await sent(service, "acme/edited", 1), await sent(service, "acme/edited", 2)
+    edited = workflow("edited", log_action("a", "x"), repository="acme/edited", trigger_debounce=debounce)
+    only = {"key": "number", "value": 1, "operator": "exact", "type": "event"}
+    edited["actions"][0]["config"]["filters"]["properties"].append(only)
+    await service.services.workflows.update(PROJECT, flow, edited, "test")
+    clock.go(10)
+    await batch(service)
+    assert [(await told(service, one))[0] for one in (stays, goes)] == ["start", "filters"]
+    reason = (await told(service, goes))[1]
+    assert reason.startswith("number is 2, wanted exactly 1; the loop was changed while debounce held the event; ")
+    (compared,) = [one["compared"] for one in await service.verdicts(goes) if one["workflow"] == flow]
+    assert (compared[-1]["key"], compared[-1]["passed"]) == ("number", False)
+    (run,) = await service.runs(flow)
+    assert (run["delivery_id"], run["version"]) == (stays, 2)
+
+
+async def test_what_was_held_does_not_go_on_once_its_loop_listens_to_something_else(service, clock):
+    debounce = {"quiet": 10, "longest": 10}
+    flow = await braked(service, "acme/turned", debounce=debounce)
+    one = await sent(service, "acme/turned")
+    edited = workflow("turned", log_action("a", "x"), trigger_debounce=debounce)
+    edited["actions"][0]["config"] = {"type": "event", "filters": {"events": [{"id": "signed_up", "type": "events"}]}}
+    await service.services.workflows.update(PROJECT, flow, edited, "test")
+    clock.go(10)
+    await batch(service)
+    assert ((await told(service, one))[0], await service.runs(flow)) == ("trigger", [])
+
+
+async def test_a_run_that_waits_for_its_turn_is_of_the_loop_that_admitted_it_and_ends_with_a_cancel(service):
+    flow = await braked(service, "acme/turns", overlap={"policy": "queue", "maximum": 3})
+    ids = [await sent(service, "acme/turns", number) for number in range(3)]
+    first, second, third = [(await told(service, one))[2] for one in ids]
+    edited = workflow("turns", log_action("b", "y"), repository="acme/elsewhere")
+    await service.services.workflows.update(PROJECT, flow, edited, "test")
+    await service.services.workflows.disable(PROJECT, flow, running="drain")
+    await ends(service, first)
+    ran = {run["id"]: (run["status"], run["version"]) for run in await service.runs(flow)}
+    assert ran == {first: ("cancelled", 1), second: ("queued", 1), third: ("waiting", 1)}
+    await service.services.workflows.enable(PROJECT, flow, "test")
+    await service.services.workflows.archive(PROJECT, flow, running="cancel")
+    assert await statuses(service, flow) == ["cancelled"] * 3
 
 
 async def test_what_is_held_keeps_its_event_whatever_the_age(service, clock):
@@ -227,6 +275,7 @@ async def test_what_cannot_start_is_tried_again_and_given_up_without_holding_up_
     other = await posted(service, issue("acme/broken", 2))
     await batch(service)
     assert (await told(service, one))[0] == "error"
+    assert (await service.delivery(one))["reason"] == "stopped by an error once debounce let it go"
     clock.go(10)
     await batch(service)
     assert ((await told(service, other))[0], len(await service.runs(flow))) == ("start", 1)

@@ -69,6 +69,8 @@ async def test_a_run_that_waits_for_its_turn_says_so_and_a_start_that_overlaps_i
         runs.append(told["run"])
     assert (await api.get(f"runs/{runs[1]}"))["waiting_for"] == "turn"
     assert "Waits for its turn: another run of this workflow is under way" in await page(api, f"/runs/{runs[1]}")
+    assert (await api.get(f"runs/{runs[1]}"))["waiting_run"] == runs[0]
+    assert "Go on now" not in await page(api, f"/runs/{runs[1]}")
     assert "for its turn" in await page(api, f"/workflows/{flow}")
     status, error = await api.refused("POST", f"workflows/{flow}/run", {})
     assert (status, error["hint"]) == (409, "wait until that is over, or cancel it: loops cancel RUN")

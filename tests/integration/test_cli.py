@@ -584,6 +584,15 @@ def test_files_are_validated_without_a_service_or_a_database(alone: Cli) -> None
     assert not alone.data_dir.exists()
 
 
+def test_what_only_the_project_knows_is_said_not_to_be_looked_at(alone: Cli) -> None:
+    inputs = {"prompt": {"value": "Look."}, "skills": {"value": ["triage"]}}
+    config = {"template_id": "template-posthog-create-task", "inputs": inputs}
+    document = listening("skilled")
+    document["actions"][1]["config"] = config
+    said = alone.done("validate", write(alone, "skilled.json", document))
+    assert "skills are not held against the project: loops lint --ask does that" in said
+
+
 def test_the_examples_are_valid(alone: Cli) -> None:
     files = [str(path) for path in sorted((ROOT / "config" / "examples").iterdir())]
     assert files

@@ -1,5 +1,6 @@
 """loops skills: folders become skills, and a connector is stored, on a database that no service serves."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,28 @@ def test_folders_are_stored_as_skills_listed_shown_and_deleted(cli: Cli, tmp_pat
     assert "has no SKILL.md" in cli.failed("skills", "apply", str(tmp_path))
 
 
-def test_runs_are_narrowed_to_a_space(cli: Cli) -> None:
-    assert cli.json("runs", "--space", "nowhere")["items"] == []
+def test_a_space_that_is_not_there_is_said_to_be_none(cli: Cli) -> None:
+    assert "there is no space 'nowhere'" in cli.failed("runs", "--space", "nowhere")
+    assert "no spaces" in cli.done("spaces")
+
+
+def test_quotas_are_shown_and_set_one_by_one(cli: Cli) -> None:
+    cli.done("quotas", "set", "project_tasks=0", "task_cost=2.50")
+    assert cli.json("quotas", "set", "project_tokens=9", "task_cost=")["own"] == {
+        "project_tasks": 0,
+        "project_tokens": 9,
+    }
+    told = cli.done("quotas")
+    assert "the project 0 of 0 0 0 of 9 $0.0000 none" in " ".join(told.split())
+    assert "of the project's own: " in told
+    assert "is not a quota" in cli.failed("quotas", "set", "project_task=1")
+    assert "has no number" in cli.failed("quotas", "set", "project_tasks")
 
 
 def test_a_connector_is_stored_and_its_check_names_the_command_that_is_missing(cli: Cli) -> None:
-    made = cli.json("integrations", "create", "mcp", "--name", "files", "--set", "command=files")
+    created = cli("integrations", "create", "mcp", "--name", "files", "--set", "command=files", "--json")
+    made = json.loads(created.stdout)
+    assert "warning: there is no command 'files' here, so no task can use the connection" in created.stderr
     assert made["hook_url"] is None
     over = cli("integrations", "check", made["id"])
     assert over.returncode == 1

@@ -268,6 +268,26 @@ async def test_a_subject_that_has_had_its_share_counts_runs_of_other_loops_too(s
     assert found.tally.counts == live
 
 
+async def test_what_debounce_lets_go_is_not_more_than_its_subject_may_start(service: Running, clock: Clock) -> None:
+    clock.go(86_400)
+    begun = clock.now()
+    debounce = {"quiet": 10, "longest": 10, "key": "{event.uuid}"}
+    document = workflow("share", log_action("a", "x"), repository="acme/share", trigger_debounce=debounce)
+    flow = (await service.create(document)).id
+    clock.go(1)
+    ids = []
+    for _ in range(5):
+        ids.append(await posted(service, issue("acme/share", 7)))
+        await all_batches(service)
+    clock.go(10)
+    await all_batches(service)
+    live = await told(service, ids, flow)
+    assert live == {"start": 3, "subject_limit": 2}
+    clock.go(1)
+    found = await service.services.forecasts.document(PROJECT, document, (clock.now() - begun) / timedelta(days=0.999))
+    assert found.tally.counts == live
+
+
 async def test_occurrences_of_schedules_count_in_the_period(service: Running, clock: Clock) -> None:
     clock.instant = datetime(2026, 12, 20, 12, 30, tzinfo=UTC)
     document = workflow("report", log_action("a", "x"), trigger_overlap={"policy": "skip"})

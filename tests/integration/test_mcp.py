@@ -100,7 +100,15 @@ async def test_a_body_that_is_too_large_is_refused_and_the_service_goes_on(api: 
     status, told, _ = await post(api, b"[" * 5_000_000, Authorization=f"Bearer {api.token}")
     assert (status, told["error"]["code"]) == (413, -32600)
     for nonsense in (b"[" * 100_000, b'{"jsonrpc": "2.0"', b"[]", b"\xff"):
-        assert (await post(api, nonsense, Authorization=f"Bearer {api.token}"))[0] == 400
+        status, told, _ = await post(api, nonsense, Authorization=f"Bearer {api.token}")
+        assert (status, told["error"]["message"].partition(" (")[0]) in {
+            (400, "the body is no JSON"),
+            (400, "a message is an object, not a list"),
+        }
+    call = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "workflows-list", "arguments": "x"}}
+    status, told, _ = await post(api, json.dumps(call).encode(), Authorization=f"Bearer {api.token}")
+    assert (status, told["id"], told["error"]["code"]) == (200, 9, -32602)
+    assert told["error"]["message"].startswith("arguments is an object, not a text (as in ")
     assert (await post(api, Authorization=f"Bearer {api.token}"))[0] == 200
 
 
@@ -352,6 +360,8 @@ async def test_a_connection_that_cannot_ask_github_says_what_mends_it(api: Api) 
         made = await connect(api, **{**hub.token_settings(), "token": "ghp_revoked"})
         error = await builder.refused("integrations-github-repos-retrieve", id=made)
         assert (error["code"], "present token" in error["hint"]) == ("external.error", True)
+        assert await builder.refused("integrations-github-repos-retrieve", id=made) == error
+        assert hub.calls["repositories"] == 1  # what was refused a moment ago is not asked for again
         hub.remaining = 12
         spent = await connect(api, **hub.token_settings())
         hub.repositories, hub.page = ["acme/a", "acme/b"], 1

@@ -1,6 +1,7 @@
 """The proxy between a sandbox and its model, over a unix socket, before a provider that is played."""
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from loops.agent.budget import TaskBudget
 from loops.agent.prices import Price
 from loops.agent.transcript import Usage
 from loops.tasks.runners.proxy.meter import Meter
-from loops.tasks.runners.proxy.serve import Upstream, model_proxy
+from loops.tasks.runners.proxy.serve import LARGEST, MOST_BARRED, Upstream, model_proxy
 from loops.tasks.runners.trace import Spent
 from tests.doubles.model_servers import PATHS, Answer, ModelServer, Wire, serving
 from tests.integration.running import eventually
@@ -38,7 +39,10 @@ class Proxied:
 
     async def ask(self, path: str = "", method: str = "POST", headers=None, **changes):
         path = path or PATHS[self.model.protocol]
-        body = {"model": MODEL, "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "Go."}]}
+        said = [{"role": "user", "content": "Go."}]
+        body = {"model": MODEL, "stream": True, "messages": said, "max_tokens": 100}
+        if self.model.protocol == "responses":
+            body = {"model": MODEL, "stream": True, "input": said, "max_output_tokens": 100}
         shown = {"x-api-key": TOKEN} if headers is None else headers
         async with self.session.request(method, f"http://m{path}", json={**body, **changes}, headers=shown) as answer:
             return answer.status, await answer.text()
@@ -112,6 +116,37 @@ async def test_what_would_let_the_provider_reach_elsewhere_does_not_pass(tmp_pat
     assert "web_fetch" in text
 
 
+async def test_what_goes_on_is_what_was_looked_into(tmp_path):
+    async with proxied(tmp_path) as proxy:
+        twice = f'{{"model": "other", "model": "{MODEL}", "messages": []}}'
+        async with proxy.session.post("http://m/v1/messages", data=twice, headers={"x-api-key": TOKEN}) as one:
+            assert (one.status, proxy.model.requests) == (400, [])
+        async with proxy.session.post(
+            "http://m/v1/messages", data=b"{}", compress="deflate", headers={"x-api-key": TOKEN}
+        ) as packed:
+            assert (packed.status, proxy.model.requests) == (415, [])
+        assert (await proxy.ask(headers={"x-api-key": TOKEN, "Content-Type": "text/plain"}))[0] == 200
+    assert proxy.model.headers[0]["Content-Type"] == "application/json"
+
+
+async def test_requests_that_are_barred_again_and_again_end_the_task(tmp_path):
+    async with proxied(tmp_path) as proxy:
+        answers = [(await proxy.ask(model="other"))[0] for _ in range(MOST_BARRED)]
+        assert answers == [403] * MOST_BARRED
+        assert "works with" in proxy.meter.verdict.result()
+        status, text = await proxy.ask()
+        assert (status, proxy.model.requests) == (403, [])
+    assert "this task is over" in text
+
+
+async def test_a_body_that_is_too_large_is_barred(tmp_path):
+    async with proxied(tmp_path) as proxy:
+        body = io.BytesIO(b"x" * (LARGEST + 1))
+        async with proxy.session.post("http://m/v1/messages", data=body, headers={"x-api-key": TOKEN}) as one:
+            assert one.status == 413
+        assert proxy.model.requests == []
+
+
 async def test_a_used_up_budget_is_a_refusal_and_ends_the_task(tmp_path):
     async with proxied(tmp_path, most_tokens=2_500) as proxy:
         assert (await proxy.ask())[0] == 200
@@ -131,7 +166,7 @@ async def test_requests_at_once_cannot_use_a_budget_twice(tmp_path):
 async def test_another_model_of_the_same_name_is_refused_once_the_first_is_known(tmp_path):
     async with proxied(tmp_path) as proxy:
         assert (await proxy.ask())[0] == 200
-        status, text = await proxy.ask(model=f"{MODEL}-large")
+        status, text = await proxy.ask(model=f"{MODEL}-20260115")
         assert status == 403
         assert "another model" in text
         assert not proxy.meter.verdict.done()
@@ -162,6 +197,7 @@ async def test_a_provider_that_is_not_there_is_an_error_that_can_be_tried_again(
         status, text = await proxy.ask()
         assert status == 502
         assert "127.0.0.1" not in text
+        assert proxy.meter.spent.usage == Usage()
 
 
 async def test_an_answer_that_nobody_waits_for_is_broken_off_and_counts(tmp_path):
@@ -172,6 +208,28 @@ async def test_an_answer_that_nobody_waits_for_is_broken_off_and_counts(tmp_path
         await asyncio.wait_for(proxy.model.left.wait(), 5)
         spent = await eventually(lambda: spent_in(proxy), lambda spent: spent.usage.total)
         assert spent.requests == 1
+
+
+async def test_who_hangs_up_while_an_answer_comes_pays_for_what_came(tmp_path):
+    long = Answer("word " * 20_000, input=2_000, hangs=True)
+    async with proxied(tmp_path, long, most_tokens=30_000) as proxy:
+        body = {"model": MODEL, "max_tokens": 64_000, "stream": True, "messages": []}
+        async with proxy.session.post("http://m/v1/messages", json=body, headers={"x-api-key": TOKEN}) as one:
+            await one.content.readexactly(100_000)
+        spent = await eventually(lambda: spent_in(proxy), lambda spent: spent.usage.total)
+        assert spent.usage.input == 2_000
+        assert spent.usage.output > 20_000
+        assert (await proxy.ask(max_tokens=4_000))[0] == 402
+
+
+async def test_who_hangs_up_before_an_answer_begins_pays_for_all_that_it_may_have_been(tmp_path):
+    async with proxied(tmp_path, Answer("late", waits=True), most_tokens=60_000) as proxy:
+        asking = asyncio.ensure_future(proxy.ask(stream=False, max_tokens=64_000))
+        await proxy.model.begun.wait()
+        asking.cancel()
+        spent = await eventually(lambda: spent_in(proxy), lambda spent: spent.usage.total)
+        assert spent.usage.output == 64_000
+        assert (await proxy.ask())[0] == 402
 
 
 async def test_when_the_task_ends_its_requests_end_too(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from loops.store import connections, outbox, retention
 from loops.store.runs import StepRow
-from notify.message import Address, EmailTarget, Message, SlackTarget
+from notify.message import Address, EmailTarget, Message, PageTarget, SlackTarget
 from notify.outbox import ASKED_AGAIN
 from server.auth import Role
 from tests.doubles.messages import TO_ADA, TO_SLACK, stored
@@ -243,6 +243,17 @@ async def test_the_page_of_a_message_tells_where_it_comes_from_and_how_far_it_ca
         assert words in page.text
     assert "bob@example.org: 550 nobody" in page.text
     assert f"/runs/{run}" in (await read(site, f"/outbox?run={run}")).links()
+
+
+async def test_what_is_for_the_page_alone_is_called_by_its_loop_and_how_it_begins(site: Site) -> None:
+    await site.sign_in()
+    run = await site.run(await site.workflow())
+    said = Message(PageTarget(), "k", "\nIt failed.\n\nThe model is away.")
+    message_id = await put(site, "shown", message=said, run_id=run, reason="it is for this page")
+    listed = (await read(site, "/outbox")).text
+    assert "Log opened issues: It failed." in listed
+    assert "it is for this page" not in listed
+    assert (await read(site, f"/outbox/{message_id}")).text.lower().count("for this page") == 1
 
 
 async def test_an_email_is_shown_as_text_its_html_too(site: Site) -> None:

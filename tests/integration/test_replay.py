@@ -166,6 +166,27 @@ async def test_unproved_events_start_no_loop_that_writes_by_a_replay_either(api:
     await api.until(f"deliveries/{sent['delivery']}", lambda one: one["status"] != "accepted")
     status, (told,) = await replay(api, sent["delivery"], flow["id"])
     assert (status, told["stage"], told["run"]) == (200, "unverified", None)
+    assert await replay(api, sent["delivery"]) == (200, [])
+    assert (await missed(api, flow["id"]))["items"] == []
+    document["actions"][0] = {**document["actions"][0], "config": {**document["actions"][0]["config"]}}
+    document["actions"][0]["config"]["allow_unverified"] = True
+    assert (await api.call("PUT", f"workflows/{flow['id']}", document))[0] == 200
+    status, (told,) = await replay(api, sent["delivery"], flow["id"])
+    assert (status, told["stage"], told["run"] is not None) == (202, "start", True)
+
+
+async def test_what_ran_while_its_loop_was_harmless_is_not_played_again_once_it_writes(api: Api) -> None:
+    flow = await hooked(api)
+    _, sent = await send(api, flow["path"])
+    await api.until(f"deliveries/{sent['delivery']}", lambda one: one["status"] == "dispatched")
+    document = {key: flow[key] for key in ("name", "actions", "edges")}
+    task = {"template_id": "template-posthog-create-task", "inputs": {"prompt": {"value": "Do"}}}
+    task["inputs"]["repository"] = {"value": "acme/widgets"}  # type: ignore[index]
+    document["actions"][1] = {"id": "note", "name": "Work", "type": "function", "config": task}
+    assert (await api.call("PUT", f"workflows/{flow['id']}", document))[0] == 200
+    status, (told,) = await replay(api, sent["delivery"], flow["id"])
+    assert (status, told["stage"], told["run"]) == (200, "unverified", None)
+    assert [run["replay"] for run in await runs_of(api, flow["id"])] == [0]
 
 
 async def test_own_output_starts_nothing_by_a_replay_either(api: Api) -> None:

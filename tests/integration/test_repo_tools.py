@@ -17,7 +17,7 @@ from loops.agent.tools.tool import CallContext, ToolError
 from loops.agent.transcript import Call
 from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.workspace import Workspace
-from tests.integration.boxes import SMALL, box, living, until
+from tests.integration.boxes import SMALL, a_mark, box, living, until
 
 FIRST = CallContext("t", 1, 0)
 
@@ -152,9 +152,10 @@ async def test_a_command_may_take_longer_than_other_tools_have(hands: Hands) -> 
 
 
 async def test_a_cancel_during_a_command_leaves_no_process(hands: Hands, checkout: Path) -> None:
-    call = asyncio.create_task(hands.call("shell_run", command="touch begun; trap '' TERM; sleep 97531 & wait"))
+    mark = a_mark()
+    call = asyncio.create_task(hands.call("shell_run", command=f"touch begun; trap '' TERM; sleep {mark} & wait"))
     await until(checkout / "begun")
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert not living("97531")
+    assert not living(mark)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,8 +15,9 @@ from config.runner_settings import RunnerSettings
 from config.secret_text import SecretText
 from loops.agent.guards import Limits
 from loops.agent.inbox import Heard
-from loops.errors import ConfigError, DefinitionError
+from loops.errors import ConfigError, DefinitionError, SandboxError
 from loops.tasks.limits import WorkLimits
+from loops.tasks.workspace.plain import Plain
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Sandboxes
 from loops.tasks.workspace.sandboxes import find_sandboxes
@@ -25,6 +25,7 @@ from server.wiring import Wiring
 from tests.doubles.commands import HELLO, OBJECTS, Commanded
 from tests.doubles.github_repository import NAME, repository_github
 from tests.doubles.model_servers import Answer, serving
+from tests.integration.boxes import a_mark
 from tests.integration.github_loops import connect
 from tests.integration.guarded import outbox_of, telling
 from tests.integration.repository_tasks import FILES, WRITING
@@ -32,8 +33,8 @@ from tests.integration.running import Running, eventually, issue, running, workf
 from tests.integration.tasking import rounds_of, task_action, task_of
 
 KEY = "sk-of-the-provider"
-NAP = f"sleep 9{os.getpid():08d}"
-"""What scripts of these tests write as NAP: other processes that run tests have another one."""
+NAP = "NAP"
+"""What scripts of these tests write where they sleep; each test has a time of its own."""
 MODEL = "claude-sonnet-4-6"
 ASKS = """\
 import json, os, urllib.request
@@ -45,6 +46,11 @@ def ask(path="/v1/messages", **more):
     with urllib.request.urlopen(request) as answer:
         return answer.read().decode()
 """
+
+
+@pytest.fixture(autouse=True)
+def nap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.NAP", f"sleep {a_mark()}")
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ def _program(folder: Path, text: str, **settings) -> RunnerSettings:
 
 
 def sleepers() -> list[str]:
-    """Processes of this machine that sleep for as long as those of this test."""
+    """Processes that sleep for as long as those of this test, which no other one does."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -111,6 +117,11 @@ async def test_a_command_edits_the_checkout_and_its_output_is_the_report(folder,
     assert told.endswith("objects")
     assert commanded.named == ["command:mine:large"]
     assert (result.cost, result.usage.estimated) == (None, True)
+
+
+async def test_without_a_sandbox_it_is_not_started_and_the_setting_is_named(folder):
+    with pytest.raises(SandboxError, match="needs the sandbox, and LOOPS_SANDBOX is none"):
+        await Commanded(folder, Plain()).run(script(folder, "touch ../started"))
 
 
 class Letter:
@@ -142,6 +153,34 @@ async def test_a_task_without_code_gets_an_empty_folder_that_is_gone_afterwards(
     assert (result.ending, result.message.split()) == ("done", ["made", "shut"])
     assert list((folder / "runners").iterdir()) == []
     assert commanded.hello == HELLO
+
+
+async def test_folders_deeper_than_any_path_are_gone_with_the_task_that_made_them(folder, commanded):
+    digs = "import os\nfor _ in range(1500):\n    os.mkdir('d' * 20); os.chdir('d' * 20)\nprint('Dug.')"
+    result = await commanded.run(python(folder, digs), code=False)
+    assert (result.ending, result.message) == ("done", "Dug.")
+    assert list((folder / "runners").iterdir()) == []
+
+
+async def test_what_commands_of_tasks_that_are_over_left_is_swept(folder, sandboxes, monkeypatch):
+    monkeypatch.setattr("server.repositories._SWEEP_SECONDS", 0.1)
+    left = folder / "work" / "runners"
+    async with served(folder, script(folder, saying(END)), sandboxes) as service:
+        flow = await service.create(telling("left"))
+        run_id = await service.started(flow.id, issue("acme/left", 7))
+        await service.until(run_id, "completed")
+        task = await task_of(service, run_id)
+        for name in (task.id, "of-another-service"):
+            (left / name / "checkout" / "deep").mkdir(parents=True)
+        await eventually(lambda: _names(left), lambda found: found == ["of-another-service"])
+
+
+async def _names(folder: Path) -> list[str]:
+    return [one.name for one in list_of(folder)]
+
+
+def list_of(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
 
 
 async def test_fields_are_asked_for_by_a_schema_that_it_can_read(folder, commanded):

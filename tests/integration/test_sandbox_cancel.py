@@ -16,12 +16,12 @@ from loops.tasks.workspace.bwrap import Bwrap
 from loops.tasks.workspace.sandbox import Room
 from loops.tasks.workspace.workspace import Workspace
 from tests.conftest import new_sqlite
-from tests.integration.boxes import living, until
+from tests.integration.boxes import a_mark, living, until
 from tests.integration.guarded import outbox_of, telling
 from tests.integration.running import Running, issue, running
 from tests.integration.tasking import calls, ends, scripted, task_of
 
-MARK = "86421"
+MARK = a_mark()
 SCRIPT = f"trap '' TERM; touch begun; (setsid nohup sleep {MARK} &) ; sleep {MARK}; touch over"
 
 

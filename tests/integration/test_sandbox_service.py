@@ -16,10 +16,10 @@ from loops.tasks.workspace.faults import explained
 from loops.tasks.workspace.plain import WARNING, Plain
 from loops.tasks.workspace.probing import Wanted
 from loops.tasks.workspace.sandbox import Command, Room
-from loops.tasks.workspace.sandboxes import find_sandboxes
+from loops.tasks.workspace.sandboxes import WALLED, find_sandboxes
 from server.sandbox import sandbox_check
 from tests.conftest import new_sqlite
-from tests.integration.boxes import living, until
+from tests.integration.boxes import a_mark, living, until
 from tests.integration.serving import fresh_project, running, settings_for
 
 NO_NAMESPACES = (
@@ -78,6 +78,8 @@ async def test_a_service_without_a_sandbox_starts_and_says_so(
         assert WARNING not in page
     check = await sandbox_check(settings)
     assert (check.state, "No permissions" in check.message) == ("warning", True)
+    told = await sandbox_check(settings, WALLED)
+    assert (told.state, told.message) == ("ok", f"of the running service: {WALLED}")
 
 
 async def test_a_service_with_a_sandbox_says_so(
@@ -181,14 +183,13 @@ async def test_without_a_sandbox_commands_still_have_their_clock_and_a_clean_env
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-service")
+    nap = f"sleep {a_mark()}"
     async with Plain().open(Room(tmp_path)) as sandbox:
-        ran = await sandbox.run(
-            Command(["/bin/sh", "-c", "env; pwd; sleep 86423 & setsid -f sleep 1 & wait"], seconds=0.5)
-        )
-        running_one = asyncio.create_task(sandbox.run(Command(["/bin/sh", "-c", "touch begun; sleep 86423"])))
+        ran = await sandbox.run(Command(["/bin/sh", "-c", f"env; pwd; {nap} & setsid -f sleep 1 & wait"], seconds=0.5))
+        running_one = asyncio.create_task(sandbox.run(Command(["/bin/sh", "-c", f"touch begun; {nap}"])))
         await until(tmp_path / "begun")
     assert ran.stopped == "timeout"
     assert str(tmp_path).encode() in ran.stdout
     assert b"sk-of-the-service" not in ran.stdout
     assert (await running_one).stopped == "cancelled"
-    assert not living("sleep 86423")
+    assert not living(nap)

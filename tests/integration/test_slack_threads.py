@@ -433,3 +433,51 @@ async def test_a_progress_message_whose_answer_was_lost_is_found_again(thread: T
     GATE.open("shows again")
     await thread.answered("Shown.")
     await until(lambda: not shown_in(thread))
+
+
+def only_of(user: str, thread: Thread, word: str, **inputs: Any) -> dict[str, Any]:
+    document = thread_loop(thread.channel, word, **inputs)
+    wanted = {"key": "user", "value": [user], "operator": "exact", "type": "event"}
+    document["actions"][0]["config"]["filters"]["properties"].append(wanted)
+    return document
+
+
+async def test_whom_the_trigger_would_not_hear_says_nothing_to_the_task_either(thread: Thread) -> None:
+    thread.loop = (await thread.live.create(only_of("U0BOSS", thread, "plain"))).id
+    other = (
+        await thread.live.create(thread_loop(thread.channel, "idle", anything=True, reply_in_slack_thread=False))
+    ).id
+    await thread.begin("The boss asks.", user="U0BOSS")
+    await thread.is_("listening")
+    told = await thread.say("Do this instead.", user="U0STRANGER")
+    verdicts = {one["workflow"]: one for one in await thread.live.verdicts(told["id"])}
+    mine = verdicts[thread.loop]
+    assert (mine["stage"], mine["passed"], verdicts[other]["stage"]) == ("thread", False, "start")
+    assert mine["reason"].startswith(f"not handed to the live task of run {thread.run_id}: U0STRANGER did not start it")
+    assert 'user is "U0STRANGER"' in mine["reason"]
+    assert (await thread.said(), (await thread.is_("listening")).turn) == ([], 1)
+    assert (await thread.say("Since when?", user="U0BOSS"))["reason"] == ""  # the other loop started
+    await thread.is_("listening", 2)
+    assert await thread.said() == [("U0BOSS", 2)]
+
+
+async def test_a_step_opens_its_thread_to_everybody_of_the_workspace(thread: Thread) -> None:
+    thread.loop = (await thread.live.create(only_of("U0BOSS", thread, "plain", allow_everyone_in_thread=True))).id
+    await thread.begin("The boss asks.", user="U0BOSS")
+    await thread.is_("listening")
+    told = await thread.say("And of that?", user="U0STRANGER")
+    assert told["reason"] == f"handed to the live task of run {thread.run_id}"
+    await thread.is_("listening", 2)
+    assert await thread.said() == [("U0STRANGER", 2)]
+    elsewhere = await thread.say("And for us?", "message__external_author")
+    assert await thread.stages(elsewhere) == ["filters"]
+
+
+async def test_who_started_the_task_is_heard_whatever_the_filters_say_by_then(thread: Thread) -> None:
+    thread.loop = (await thread.live.create(only_of("U0BOSS", thread, "plain"))).id
+    await thread.begin("The boss asks.", user="U0BOSS")
+    await thread.is_("listening")
+    await thread.live.services.workflows.update(PROJECT, thread.loop, only_of("U0NEW", thread, "plain"), "ann")
+    assert await thread.stages(await thread.say("Since when?", user="U0BOSS")) == ["thread"]
+    await thread.is_("listening", 2)
+    assert await thread.said() == [("U0BOSS", 2)]

@@ -125,8 +125,9 @@ async def test_a_server_that_is_not_there_ends_the_task_and_the_check_says_why(o
         "integrations", {"kind": "mcp", "name": "gone", "settings": {"url": "http://127.0.0.1:1/mcp"}}
     )
     task = await office.task("gone", connectors=[gone["id"]])
-    assert (task.status, task.ending) == ("failed", "provider_error")
+    assert (task.status, task.ending) == ("failed", "not_equipped")
     assert "gone: cannot be reached" in task.reason
+    assert (task.result or {})["mend"]
     told = await office.api.get(f"integrations/{gone['id']}/check")
     assert (told["healthy"], told["checks"][0]["state"]) == (False, "failed")
 

@@ -58,7 +58,7 @@ async def messages_of(service: Running, run_id: str) -> list[outbox.OutboxRow]:
 
 
 def broken(_messages: object, _tools: object) -> ScriptedTurn:
-    raise AttributeError("the library stumbled")
+    raise AttributeError("the library stumbled\nover <asyncio.Lock object at 0x7f0000>")
 
 
 async def test_a_fault_of_ours_in_the_middle_keeps_what_was_said_and_spent(service, scripts):
@@ -69,10 +69,12 @@ async def test_a_fault_of_ours_in_the_middle_keeps_what_was_said_and_spent(servi
     row = await service.until(run_id, "failed")
 
     task = await task_of(service, run_id)
-    assert (task.status, task.rounds) == ("failed", 1)
+    assert (task.status, task.ending, task.rounds) == ("failed", "internal_error", 1)
     assert task.input_tokens > 0
     assert row["cost"] == pytest.approx(task.cost)
-    assert "the library stumbled" in task.reason
+    assert task.reason.endswith("AttributeError: the library stumbled over …")
+    (step,) = await service.steps(run_id)
+    assert "the log of the service has it" in step["error"]["hint"]
     assert "I have read it." in str((task.result or {})["final_message"])
 
 

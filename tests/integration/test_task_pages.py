@@ -20,7 +20,7 @@ from loops.store import workflows as store
 from loops.store.thread_tables import threads as thread_table
 from loops.store.threads import NewThread, Place
 from loops.store.workflows import WorkflowRow
-from server.cost_words import UNKNOWN
+from server.cost_words import NO_PRICE
 from tests.doubles.seen import Seen, read
 from tests.doubles.site import NOW, Site, open_site, step_row
 from tests.doubles.tasks import REPORT, TaskRows, a_round, request
@@ -78,7 +78,7 @@ async def test_a_price_that_nobody_knows_is_told_and_never_guessed(site: Site) -
     task = await a_task(site)
     await task.keep(a_round(1), a_round(2, cost=None))
     await task.finish()
-    assert f"Cost {UNKNOWN}" in (await page_of(site, task)).text
+    assert f"Cost $0.0125 and an unknown part: {NO_PRICE}" in (await page_of(site, task)).text
     assert "unknown" in (await read(site, "/runs")).text
 
 

@@ -265,7 +265,7 @@ async def test_the_keys_of_brakes_are_told_and_nothing_is_counted(site: Site) ->
         assert [line["text"] for line in answer.log] == [
             f"trigger_rate_limit: all events count together{said}",
             f"trigger_debounce: its key is 'ada'{said}",
-            f"trigger_overlap: it is not held back, its key is null{said}",
+            f"trigger_overlap: all that have none count together, its key is null{said}",
         ]
 
 

@@ -21,6 +21,7 @@ CASES = {
     "filters in general": range(71, 89),
     "inputs and Hog templates": range(95, 103),
     "Liquid templates": range(103, 117),
+    "schedules": range(117, 136),
 }
 EVERY = range(1, 136)
 """The numbers of all cases."""
@@ -31,13 +32,27 @@ ROWS = {
     "SL-32",
     "masks, claims and quotas": "MQ-01 MQ-03 MQ-05 MQ-06 MQ-08 MQ-09",
 }
+ANYWHERE = {
+    "agents": "AG-01 AG-02 AG-04 AG-05 AG-08 AG-10 AG-11 AG-12 AG-13 AG-14 AG-15 AG-16 AG-18",
+    "email": "EM-01 EM-03 EM-05 EM-07 EM-08 EM-10",
+    "Slack's messages": (
+        "SL-01 SL-03 SL-04 SL-05 SL-07 SL-08 SL-09 SL-10 SL-14 SL-15 SL-17 SL-18 SL-19 SL-20 SL-21 "
+        "SL-23 SL-25 SL-26 SL-27 SL-29 SL-31 SL-32"
+    ),
+    "templates": "TP-01 TP-02 TP-04 TP-05 TP-06 TP-08",
+    "schedules": (
+        "SC-01 SC-02 SC-06 SC-07 SC-09 SC-10 SC-11 SC-13 SC-15 SC-16 SC-17 SC-18 SC-19 SC-22 SC-23 "
+        "SC-25 SC-27 SC-28 SC-29 SC-30"
+    ),
+}
+"""Rows for which a test of one part alone is enough."""
 # What only the order of two processes can break.
 RACES = {"GH-14", "GH-15", "GH-21", "GH-25", "GH-27", "SL-04", "SL-05", "MQ-03", "MQ-08"}
 # What no storage has a part in: a signature or a text alone decides.
 WITHOUT_STORAGE = {"GH-23"}
 
 _CASES = re.compile(r"\bcases?[-_]((?:\d+(?:_and_|_to_|_)?)+)")
-_ROWS = re.compile(r"(?:\b|_)(gh|sl|mq)[-_](\d\d)(?!\d)", re.IGNORECASE)
+_ROWS = re.compile(r"(?:\b|_)(gh|sl|mq|ag|em|tp|sc)[-_]?(\d\d)(?!\d)", re.IGNORECASE)
 
 
 def names(module: Path) -> Iterator[str]:
@@ -96,6 +111,12 @@ def test_every_row_has_a_test_that_bears_it_where_its_parts_work_together(subjec
     wanted = set(ROWS[subject].split())
     assert sorted(wanted - apart) == []
     assert sorted(wanted - WITHOUT_STORAGE - together) == []
+
+
+@pytest.mark.parametrize("subject", ANYWHERE)
+def test_every_row_has_a_test_that_bears_it(subject: str) -> None:
+    borne = {row for told in BORNE.values() for name in told for row in rows(name)}
+    assert sorted(set(ANYWHERE[subject].split()) - borne) == []
 
 
 def test_every_race_is_run_by_two_processes() -> None:

@@ -13,6 +13,7 @@ from loops.agent.model import ToolSpec
 from loops.agent.tools.tool import CallContext, Effect
 from loops.event import JsonValue
 from loops.invisible import without_invisible
+from loops.threads import off_loop
 
 LONGEST_NAME = 64
 LONGEST_PREFIX = 24
@@ -21,6 +22,7 @@ MOST_SCHEMA = 16_000
 MOST_TEXT = 12_000
 MOST_OFFERED = 100
 """Tools of one connector."""
+MOST_LOOKED_AT = 400
 _MOST_DEPTH = 24
 _MAPS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _TOLD_BY_NOBODY = frozenset({"title", "examples", "$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "default"})
@@ -83,16 +85,16 @@ def offered(
     connector: str, prefix: str, tools: Sequence[Described], allowed: Allowed
 ) -> tuple[list[Offered], dict[str, str]]:
     """What a task is offered, by name, and why each of the others is left out. The same list gives the same tools, in
-    whatever order it comes."""
+    whatever order it comes. It takes its time where a server lists many: call it beside the loop."""
     reasons = [(tool, _unfit(tool, allowed)) for tool in tools]
     left = {tool.name[:LONGEST_NAME]: reason for tool, reason in reasons if reason}
     fit = [tool for tool, reason in reasons if not reason]
     kept: dict[str, Offered] = {}
     # Of two with one name the first in this order stays, so a server cannot choose by turning its list round.
-    for tool in sorted(fit, key=lambda one: (one.name, one.description, str(one.schema))):
+    for number, tool in enumerate(sorted(fit, key=lambda one: (one.name, one.description, str(one.schema)))):
         name = _tool_name(prefix, tool.name)
-        if name in kept or len(kept) >= MOST_OFFERED:
-            reason = "another tool has the same name" if name in kept else f"only {MOST_OFFERED} are offered"
+        reason = _unwanted(name, kept, number) or _no_schema(tool)
+        if reason:
             left[tool.name[:LONGEST_NAME]] = reason
             continue
         described, parameters = _description(connector, tool.description), _pruned(dict(tool.schema))
@@ -110,6 +112,18 @@ def _unfit(tool: Described, allowed: Allowed) -> str:
         return "its schema is nested too deep"
     if len(str(tool.schema)) > MOST_SCHEMA:
         return "its schema is too large"
+    return ""
+
+
+def _unwanted(name: str, kept: Mapping[str, Offered], number: int) -> str:
+    if name in kept:
+        return "another tool has the same name"
+    if len(kept) >= MOST_OFFERED:
+        return f"only {MOST_OFFERED} are offered"
+    return f"only {MOST_LOOKED_AT} are looked at" if number >= MOST_LOOKED_AT else ""
+
+
+def _no_schema(tool: Described) -> str:
     from loops.agent.tools.foreign_schema import is_schema
 
     return "" if is_schema(tool.schema) else "its schema is none"
@@ -187,10 +201,14 @@ class ConnectorTool:
 
     async def call(self, arguments: Mapping[str, Any], context: CallContext) -> JsonValue:  # noqa: ARG002
         """See Tool."""
-        from loops.agent.tools.foreign_schema import check_arguments
-
-        check_arguments(self.offer.parameters, arguments)
+        await off_loop(lambda: _check(self.offer.parameters, arguments))
         return await self.ask(self.offer.theirs, arguments)
+
+
+def _check(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    from loops.agent.tools.foreign_schema import check_arguments
+
+    check_arguments(schema, arguments)
 
 
 def fenced(connector: str, texts: Sequence[str], structured: JsonValue, left_out: Sequence[str]) -> JsonValue:

@@ -31,6 +31,7 @@ def task_config(task: Task) -> dict[str, JsonValue]:
         "channel": task.space,
         "reply_in_slack_thread": task.reply_in_thread,
         "allow_external_users": task.external_users,
+        "allow_everyone_in_thread": task.everyone_in_thread,
         "max_parallel_tasks": task.most_at_once,
         "non_failure_status_codes": list(task.non_failures),
     }
@@ -61,6 +62,7 @@ def task_of(
         space=_text(given, "channel"),
         reply_in_thread=cast("bool | None", given.get("reply_in_slack_thread")),
         external_users=cast("bool | None", given.get("allow_external_users")),
+        everyone_in_thread=cast("bool | None", given.get("allow_everyone_in_thread")),
         most_at_once=cast("int | None", given.get("max_parallel_tasks")),
         non_failures=_list(given, "non_failure_status_codes") if "non_failure_status_codes" in given else (409,),
         outputs=tuple(_outputs(outputs, declared, join(path, "output_variable"), findings)),

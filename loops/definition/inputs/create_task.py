@@ -62,5 +62,6 @@ class CreateTaskInputs(Inputs):
     channel: Annotated[Text, AfterValidator(_space)] | None = None
     reply_in_slack_thread: bool = True
     allow_external_users: bool = False
+    allow_everyone_in_thread: bool = False
     max_parallel_tasks: Annotated[int, whole(*PARALLEL_TASKS)] = 5
     non_failure_status_codes: Annotated[tuple[Annotated[int | str, BeforeValidator(_status)], ...], NotStrict] = (409,)

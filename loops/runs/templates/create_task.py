@@ -42,6 +42,8 @@ _MENDS: Mapping[str, str] = {
     "tool_error": "the log of the service has the fault of the tool; run the loop again once that is mended",
     "provider_error": "do what the reason says, or look at LOOPS_MODEL, LOOPS_MODEL_API_KEY and LOOPS_MODEL_BASE_URL",
     "runner_error": "do what the reason says; its last rounds show what it did, loops doctor whether it is installed",
+    "not_equipped": "do what the reason says; `loops doctor` looks at the sandbox, the connections and what they reach",
+    "internal_error": "a fault of Loops: the log of the service has it, under the id of the task",
     "refused": "look at the outputs of the task on the page of its run: each says why it was not taken, and the patch "
     "is kept there",
     "interrupted": "look why the worker died (its log, its memory), and run the loop again",
@@ -137,6 +139,7 @@ def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskR
         space=str(inputs.get("channel") or ""),
         in_thread=inputs.get("reply_in_slack_thread") is not False,
         allows_external=inputs.get("allow_external_users") is True,
+        hears_everyone=inputs.get("allow_everyone_in_thread") is True,
     )
 
 
@@ -161,8 +164,10 @@ def came(task: "TaskRow") -> Outcome | None:
         return Succeeded(result, referred=True)
     if task.status == "cancelled":
         return Failed("task.cancelled", "The task was cancelled", partial=result)
-    words = f"The task {'failed' if task.status == 'failed' else 'is incomplete'}: {task.ending}: {task.reason}"
-    hint = _MENDS.get(task.ending, "")
+    # What was refused says so itself.
+    ending = "" if task.ending == "refused" else f"{task.ending}: "
+    words = f"The task {'failed' if task.status == 'failed' else 'is incomplete'}: {ending}{task.reason}"
+    hint = str(result.get("mend") or _MENDS.get(task.ending, ""))
     return Failed(f"task.{task.ending}", words, hint, result, told=task.status == "incomplete")
 
 
@@ -170,6 +175,6 @@ def _refused(refused: Refused, codes: JsonValue) -> Outcome:
     """A refusal counts as 409: a success that tells why nothing ran, where the step lists it."""
     listed: Sequence[JsonValue] = codes if isinstance(codes, list) else [_REFUSED_STATUS]
     if _REFUSED_STATUS in listed or "4xx" in listed:
-        return Succeeded(skipped(refused.reason).as_json(), referred=True)
+        return Succeeded(skipped(refused.reason).as_json(), referred=True, skipped=refused.reason)
     hint = "put 409 into non_failure_status_codes, and the run goes on and tells the reason"
     return Failed("task.refused", f"Task not created ({_REFUSED_STATUS}): {refused.reason}", hint)

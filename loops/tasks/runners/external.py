@@ -5,12 +5,10 @@ Its task ends as interrupted, with the rounds that were kept.
 """
 
 import asyncio
-import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +22,7 @@ from loops.agent.models.runners import Chosen
 from loops.agent.prices import Price, list_price
 from loops.agent.result import AgentResult
 from loops.agent.transcript import Usage
-from loops.errors import LoopsError
+from loops.errors import LoopsError, SandboxError
 from loops.expressions.quoting import quoted
 from loops.ports import Clock
 from loops.tasks.equipment import Job
@@ -37,6 +35,7 @@ from loops.tasks.runners.told import Dialect, Errand, Invocation, Reader
 from loops.tasks.runners.trace import Spent, Trace
 from loops.tasks.runners.verdict import Came, Stop, verdict
 from loops.tasks.workspace.sandbox import Command, Ran, Room, Sandbox, Sandboxes, SandboxLimits
+from loops.tasks.workspace.trees import removed
 from loops.threads import on_own_thread
 
 HOME: Final = "/tmp/home"  # noqa: S108 - of the sandbox, in its memory
@@ -63,6 +62,13 @@ class Surroundings:
     room_of: Callable[[Work], Room | None]
 
 
+def needs_sandbox(runner: str) -> SandboxError:
+    """Why a runner is not started on the bare machine: the places that it is shown are made by the sandbox alone."""
+    return SandboxError(
+        f"runner {runner} needs the sandbox, and LOOPS_SANDBOX is none", hint="unset LOOPS_SANDBOX, or name a model"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ExternalRunner:
     """Runs one command, whose output `dialect` understands, with one model."""
@@ -77,6 +83,8 @@ class ExternalRunner:
         if work.transcript.current:
             text = work.transcript.last_text
             return AgentResult("interrupted", _INTERRUPTED, work.transcript, text, fallback=True)
+        if self.around.sandboxes.tier == "none":
+            raise needs_sandbox(self.settings.name)
         await self.around.named(work.job, self.chosen.name)
         heard = await work.inbox.heard() if work.transcript.turn > 1 else NOTHING_HEARD
         if self.settings.version is not None:
@@ -140,10 +148,10 @@ class ExternalRunner:
                 limits=SandboxLimits(memory=self.settings.memory << 20, processes=_PROCESSES),
             )
         finally:
-            await on_own_thread(lambda: _removed(place))
+            await on_own_thread(lambda: removed(place))
 
     def _furnish(self, place: Path, invocation: Invocation) -> None:
-        _removed(place)
+        removed(place)
         self.around.folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
         for folder in (self.around.folder, place):
             folder.mkdir(exist_ok=True)
@@ -214,16 +222,6 @@ def _prompt(work: Work, heard: Heard) -> str:
     before = next((one.reply.text for one in reversed(transcript.rounds) if one.reply.text.strip()), "")
     earlier = f"<your_earlier_report>\n{quoted(cut(before, _MOST_EARLIER))}\n</your_earlier_report>"
     return f"{transcript.opening}\n\n{earlier}\n\n{heard.text}"
-
-
-def _removed(place: Path) -> None:
-    """Remove a folder, also where an agent took away the rights to what is in it. Nothing of it runs any more."""
-    for top, folders, _files in os.walk(place):
-        for one in (Path(top, name) for name in folders):
-            if not one.is_symlink():
-                with suppress(OSError):
-                    one.chmod(0o700)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 def _untold() -> Spent:

@@ -8,9 +8,7 @@ git runs here only until the checkout is handed over.
 """
 
 import json
-import logging
 import shutil
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +16,14 @@ from pathlib import Path
 from loops.errors import RepositoryError
 from loops.tasks.workspace.cache import Base
 from loops.tasks.workspace.git import Git
+from loops.tasks.workspace.leftovers import left_in, swept
 from loops.tasks.workspace.trees import removed
 from loops.threads import on_own_thread
-
-log = logging.getLogger("loops.tasks.checkout")
 
 OBJECTS = "/repository/objects"
 """Where the objects of the copy stand inside the sandbox."""
 AGENT = ("Agent", "agent@localhost")
 """Who commits inside the sandbox; nothing of those commits leaves it."""
-_UNKNOWN_SECONDS = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +115,8 @@ class Checkouts:
 
     def left(self) -> list[str]:
         """The tasks that have a folder here."""
-        return [one.name for one in self._folder.iterdir() if one.is_dir()]
+        return left_in(self._folder)
 
     async def sweep(self, open_tasks: Collection[str], known_tasks: Collection[str]) -> None:
-        """Remove what tasks left that are over. What no task is known to have made goes after a week: it may be that of
-        another service."""
-        oldest = time.time() - _UNKNOWN_SECONDS
-        for task_id in self.left():
-            try:
-                known = task_id in known_tasks or (self._folder / task_id).stat().st_mtime < oldest
-            except OSError as error:  # another process sweeps the same folders
-                log.warning("a left folder is not swept: %s", error)
-                continue
-            if known and task_id not in open_tasks:
-                await self.remove(task_id)
+        """Remove what tasks left that are over."""
+        await swept(self._folder, self.left(), open_tasks, known_tasks)

@@ -7,7 +7,9 @@ import asyncio
 import base64
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,18 +82,19 @@ class Git:
         """What git says on standard output. Raises RepositoryError where it refuses, or is not done in time."""
         # The limit is set by the process itself: no code of ours runs between its fork and its start.
         limited = ("/bin/sh", "-c", f'ulimit -v {self.memory >> 10} && exec git "$@"', "git", *arguments)
-        process = await asyncio.create_subprocess_exec(
-            *limited,
-            cwd=folder or self.home,
-            env=self._environment(access, environment or {}),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        with _readable(stdin) as given:
+            process = await asyncio.create_subprocess_exec(
+                *limited,
+                cwd=folder or self.home,
+                env=self._environment(access, environment or {}),
+                stdin=given,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
         try:
             async with asyncio.timeout(seconds):
-                out, err = await process.communicate(stdin)
+                out, err = await process.communicate()
         except TimeoutError as error:
             raise RepositoryError(f"git {arguments[0]} took more than {seconds:g} s") from error
         finally:
@@ -117,6 +120,18 @@ class Git:
         for number, (name, value) in enumerate(settings):
             given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return {**given, **{name: self.around[name] for name in _KEPT if name in self.around}, **more}
+
+
+@contextmanager
+def _readable(content: bytes) -> Iterator[int]:
+    """A file to read, which needs no writer: git may have ended before that has its turn, and then a pipe breaks."""
+    if not content:
+        yield asyncio.subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file.fileno()
 
 
 def _verb(arguments: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ from loops.tasks.workspace.plain import WARNING, Plain
 from loops.tasks.workspace.probing import Wanted, find_bwrap
 from loops.tasks.workspace.sandbox import Room, Sandbox, Sandboxes
 
+WALLED = "commands of tasks run in bubblewrap"
+
 log = logging.getLogger("loops.tasks.sandbox")
 
 
@@ -39,7 +41,7 @@ class Found:
         """How it stands, for anybody: why there is none, the log and `loops doctor` say."""
         if self.fault is not None:
             return "none works here, so what needs one is refused; loops doctor says why"
-        return WARNING if self.sandboxes.tier == "none" else "commands of tasks run in bubblewrap"
+        return WARNING if self.sandboxes.tier == "none" else WALLED
 
 
 @dataclass(frozen=True, slots=True)

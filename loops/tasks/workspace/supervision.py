@@ -146,7 +146,7 @@ class Supervised:
 
     async def _feed(self, stream: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):  # a program need not read
-            if self._command.stdin:
+            if self._command.stdin and not stream.is_closing():  # it may have ended before this began
                 stream.write(self._command.stdin)
                 await stream.drain()
             stream.close()

@@ -1,4 +1,4 @@
-"""Tools that look at what came of runs: messages, notes, and how much of the quotas is used."""
+"""Tools that look at what came of runs: messages, notes, spaces, and how much of the quotas is used."""
 
 from server.api.notifications import STATUSES
 from server.mcp.schemas import PAGE, choice, identity, number_or_text, takes, text
@@ -62,5 +62,21 @@ TOOLS = (
         "How many AI tasks the project and each of its workflows created in the last 24 hours, of how many, and when "
         "the next slot frees.",
         takes(),
+    ),
+    Tool(
+        "spaces-list",
+        READS,
+        route("GET", "/spaces"),
+        "List the spaces of the project, where runs of loops are listed together, with the loops of each.",
+        takes(),
+        outside=True,
+    ),
+    Tool(
+        "spaces-get",
+        READS,
+        route("GET", "/spaces/{id}"),
+        "Read one space: its loops, and the runs that are listed there, the newest first.",
+        takes("id", id=identity("The space's id, from spaces-list."), **PAGE),
+        outside=True,
     ),
 )

@@ -1,5 +1,6 @@
 """Tools of MCP servers: what is offered of what a server lists, and what of a call reaches it."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -176,18 +177,84 @@ async def test_arguments_that_do_not_fit_never_reach_the_server(arguments, told)
             },
             "$ref": "#/$defs/a0",
         },
+        {"properties": {"allOf": {"type": "string"}}, "$ref": "#/properties"},
+        {"const": {"$schema": "http://json-schema.org/draft-07/schema#"}, "$ref": "#/const"},
+        {"anyOf": [{"anyOf": [{"anyOf": [{"anyOf": [{"type": "array"}] * 30}] * 30}] * 30}] * 30},
+        {"properties": {}, "propertyNames": {"$ref": "#/propertyNames"}},
     ],
-    ids=["itself", "elsewhere", "nowhere", "doubling"],
+    ids=["itself", "elsewhere", "nowhere", "doubling", "no schema", "another draft", "branching", "names"],
 )
 def test_a_schema_that_refers_in_circles_or_elsewhere_is_given_up(schema):
     with pytest.raises(ToolError) as refused:
-        check_arguments({"type": "object", **schema}, {})
+        check_arguments({"type": "object", **schema}, {"a": 1})
     assert refused.value.code == "BAD_SCHEMA"
 
 
-def test_a_pattern_of_a_stranger_is_not_run():
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
-    check_arguments(schema, {"a": "a" * 60 + "b"})
+EVIL = "(a+)+$"
+LONG = "a" * 60 + "b"
+CHAINED = {f"a{n}": {"allOf": [{"$dynamicRef": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {LONG: {"type": "string", "pattern": EVIL}}},
+        {"patternProperties": {EVIL: {}}, "additionalProperties": False},
+        {"patternProperties": {EVIL: {}}, "unevaluatedProperties": False},
+        {"not": {"patternProperties": {EVIL: {}}, "unevaluatedProperties": False}},
+        {"oneOf": [{"required": [LONG]}, {"properties": {LONG: {"pattern": EVIL}}}]},
+        {"$defs": {**CHAINED, "a60": {}}, "$dynamicRef": "#/$defs/a0"},
+        {"$defs": {**CHAINED, "a60": {}}, "unevaluatedProperties": False, "allOf": [{"$ref": "#/$defs/a0"}]},
+    ],
+    ids=["pattern", "names", "unevaluated names", "not", "one", "dynamic", "unevaluated"],
+)
+def test_what_cannot_be_held_in_a_bounded_time_is_the_servers_to_hold(schema):
+    check_arguments({"type": "object", **schema}, {LONG: LONG})
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits"),
+    [
+        ({"properties": {"pattern": {"type": "integer"}}}, False),
+        ({"properties": {"a/b~": {"$ref": "#/$defs/x%20y"}}, "$defs": {"x y": {"type": "integer"}}}, False),
+        ({"properties": {"one": {"type": "integer"}, "a/b~": {"$ref": "#/properties/one"}}}, False),
+        ({"not": {"required": ["pattern"]}}, False),
+        ({"oneOf": [{"required": ["pattern"]}, {"required": ["a/b~"]}]}, False),
+        ({"if": {"required": ["pattern"]}, "then": {"required": ["c"]}}, False),
+        ({"required": ["pattern"], "additionalProperties": {"type": "string"}}, True),
+        ({"properties": {"list": {"items": {"type": "integer"}}}}, True),
+    ],
+)
+def test_what_can_be_held_is_held(schema, fits):
+    arguments = {"pattern": "p", "a/b~": "s"} if "list" not in str(schema) else {"list": [*range(30_000)]}
+    if fits:
+        check_arguments({"type": "object", **schema}, arguments)
+    else:
+        with pytest.raises(ToolError) as refused:
+            check_arguments({"type": "object", **schema}, arguments)
+        assert refused.value.code == "BAD_ARGUMENTS"
+
+
+def test_large_arguments_are_not_told_again_and_again():
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}] * 800}}}
+    with pytest.raises(ToolError) as refused:
+        check_arguments(schema, {"a": ["x" * 500_000]})
+    assert refused.value.code == "BAD_SCHEMA"
+
+
+async def test_arguments_are_checked_beside_the_loop(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "loops.agent.tools.foreign_schema.check_arguments", lambda *_: seen.append(threading.current_thread())
+    )
+
+    async def ask(_name: str, _given: Any) -> Any:
+        return "answer"
+
+    one = ConnectorTool(Offered("files__look", "files", "look", "", SCHEMA, True), ask)
+    assert await one.call({}, CallContext("task", 1, 0)) == "answer"
+    assert threading.main_thread() not in seen
+    assert len(seen) == 1
 
 
 def test_what_may_write_runs_in_order_and_never_twice():

@@ -261,7 +261,7 @@ async def test_ag_04_a_call_cut_at_the_output_limit_is_never_executed_and_asked_
     result = await run(agent(model, [write]))
     assert (result.ending, result.message, write.keys) == ("invalid_output", "Writing.", [])
     assert len(model.seen) == 3
-    assert "TRUNCATED_CALL" in result.reason
+    assert "cut at the output limit" in result.reason
     assert "cut at the output limit" in model.seen[1][0][-1].text
 
 

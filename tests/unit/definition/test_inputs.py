@@ -40,6 +40,7 @@ def test_a_task_has_the_documented_defaults():
         "posthog_mcp_scopes": "read_only",
         "reply_in_slack_thread": True,
         "allow_external_users": False,
+        "allow_everyone_in_thread": False,
         "max_parallel_tasks": 5,
         "non_failure_status_codes": [409],
     }
@@ -57,6 +58,7 @@ def test_a_task_takes_every_input_that_it_has():
         "channel": "9|operations",
         "reply_in_slack_thread": False,
         "allow_external_users": True,
+        "allow_everyone_in_thread": True,
         "max_parallel_tasks": 100,
         "non_failure_status_codes": [409, "5XX"],
     }

@@ -219,6 +219,15 @@ def test_every_event_is_busy_and_one_of_our_own_is_not():
     assert codes(loop("event")) == []
 
 
+def test_a_rate_limit_that_a_burst_uses_up_before_debounce_is_found():
+    limit, debounce = {"count": 10, "period": 3600}, {"quiet": 60, "longest": 600}
+    document = {**loop("event"), "trigger_rate_limit": limit, "trigger_debounce": debounce}
+    (finding,) = found(document)
+    assert (finding.code, finding.path) == ("rate-limit-before-debounce", "trigger_rate_limit")
+    assert codes({**loop("event"), "trigger_rate_limit": limit}) == []
+    assert codes({**loop("event"), "trigger_debounce": debounce}) == []
+
+
 # Masks and prompts, found where the workflow is read
 
 

@@ -23,6 +23,14 @@ def test_every_way_in_which_a_task_may_fail_tells_what_mends_it(ending: str) -> 
     assert "rounds are on" not in failed.hint
 
 
+def test_what_is_known_to_mend_a_fault_stands_in_place_of_the_usual_mend() -> None:
+    ended = _ended("not_equipped")
+    ended.result = {"mend": "install bubblewrap"}
+    failed = came(ended)
+    assert isinstance(failed, Failed)
+    assert failed.hint == "install bubblewrap"
+
+
 @pytest.mark.parametrize(
     ("ending", "setting"),
     [

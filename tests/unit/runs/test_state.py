@@ -124,8 +124,17 @@ def test_a_run_that_goes_in_a_circle_ends_at_the_limit_of_steps():
     assert effect == Finish("failed", f"limit of {MOST_STEPS} steps a run reached before 'a'")
 
 
+def test_a_run_whose_work_was_skipped_says_so_at_its_end():
+    graph = line("a", "b")
+    state, effect = transition(graph, begin(graph), Succeeded(skipped="the quota is full"))
+    assert effect == Execute("b")
+    assert transition(graph, state, Succeeded())[1] == Finish("completed", "skipped: the quota is full")
+    assert transition(graph, state, Ended("told"))[1] == Finish("completed", "skipped: the quota is full")
+    assert transition(graph, state, Failed("x", "broke"))[1] == Finish("failed", "b: broke")
+
+
 def test_a_state_is_the_same_after_it_was_stored():
-    state = RunState("a", 3, {"x": [1, None, {"y": "z"}]})
+    state = RunState("a", 3, {"x": [1, None, {"y": "z"}]}, skipped="the quota is full")
     assert RunState.from_json(state.as_json()) == state
     assert RunState.from_json({}) == RunState(None)
 

@@ -79,14 +79,20 @@ def test_the_choices_of_the_parser_are_those_of_the_service() -> None:
 
 
 def test_text_from_outside_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    table(("A", "B"), [("\x1b]0;title\x07\x1b[2J", "two\nlines"), ("right\u202eleft", "\ud800")], "none")
+    table(("A", "B"), [("\x1b]0;title\x07\x1b[2J", "two\x07beeps"), ("right\u202eleft", "\ud800")], "none")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [
         ["A", "B"],
-        [r"\x1b]0;title\x07\x1b[2J", r"two\nlines"],
+        [r"\x1b]0;title\x07\x1b[2J", r"two\x07beeps"],
         [r"right\u202eleft", r"\ud800"],
     ]
     assert len({line.rindex(" ") for line in lines}) == 1
+
+
+def test_a_cell_of_a_table_is_one_line_and_not_endless(capsys: pytest.CaptureFixture[str]) -> None:
+    table(("A",), [("two\n  lines",), ("x" * 400,)], "none")
+    _head, first, second = capsys.readouterr().out.splitlines()
+    assert (first, len(second), second[-1]) == ("two lines", 300, "…")
 
 
 @given(st.text() | st.integers() | st.none())

@@ -18,6 +18,8 @@ STATUSES = {
     "tool_error": "failed",
     "provider_error": "failed",
     "runner_error": "failed",
+    "not_equipped": "failed",
+    "internal_error": "failed",
     "interrupted": "failed",
     "cancelled": "cancelled",
 }
@@ -48,6 +50,11 @@ def test_what_did_not_end_by_itself_says_so_before_its_last_text():
     assert result.final_message == "This task is incomplete: the limit of 3 rounds is reached.\n\nHalf."
     assert result.output == {"a": 1}
     assert task_result("no_tool", "x", " ", {}).final_message == "This task is incomplete: x."
+
+
+def test_a_reason_reads_as_one_sentence():
+    result = task_result("invalid_output", "the model made no usable call.", "", {})
+    assert result.final_message == "This task failed: the model made no usable call."
 
 
 def test_a_cancelled_task_tells_nothing():

@@ -27,7 +27,7 @@ from triggers.brakes import (
     rules_of,
     span,
 )
-from triggers.keys import Key, Unkeyed
+from triggers.keys import Key
 
 ALL = KeyOf(None, "trigger_overlap")
 KEY = Key("d", "acme/a")
@@ -188,8 +188,20 @@ def test_each_policy_tells_what_it_did_and_of_which_run(policy, maximum, acting,
 
 
 @pytest.mark.parametrize("text", ["{event.properties.none}", "{upper(event.properties.none)}", "{false}"])
-def test_a_key_that_says_nothing_holds_nothing_back(text):
-    assert isinstance(KeyOf(text, "trigger_debounce").of(event("a"), START), Unkeyed)
+def test_events_whose_key_says_nothing_count_together_and_are_told_so(text):
+    one, other = (KeyOf(text, "trigger_debounce").of(event(key), START) for key in "ab")
+    assert (one, one.shown) == (other, "")
+    assert one.note.startswith("all that have none count together, its key ")
+    assert one.digest not in {KeyOf(text, "trigger_debounce").of(event("a") | {"verified": False}, START).digest}
+
+
+@pytest.mark.parametrize("text", [None, "{event.properties.k}", "{event.properties.none}"])
+def test_what_nobody_proved_to_have_sent_counts_apart(text):
+    told = [event("a"), event("a") | {"verified": True}, event("a") | {"verified": False}]
+    digests = [KeyOf(text, "trigger_rate_limit").of(one, START) for one in told]
+    assert digests[0] == digests[1]
+    assert digests[0].digest != digests[2].digest
+    assert "of unverified events" in digests[2].note
 
 
 def test_without_a_key_all_events_count_together_and_with_one_each_by_itself():

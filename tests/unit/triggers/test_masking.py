@@ -243,6 +243,14 @@ def test_spelling_out_what_is_meant_anyway_changes_nothing():
     assert len(digests) == 1
 
 
+def test_what_nobody_proved_to_have_sent_masks_apart():
+    verified, other = (mask().key({**event(), "verified": proved}, START) for proved in (True, False))
+    assert isinstance(verified, Key)
+    assert isinstance(other, Key)
+    assert verified == mask().key(event(), START)
+    assert verified.digest != other.digest
+
+
 def test_different_hashes_never_share_a_window():
     made = mask("{event.properties.a}{event.properties.b}")
     keys = [made.key(event(**told), START) for told in ({"a": "x"}, {"a": "y"}, {"a": 1}, {"b": None, "a": "null"})]

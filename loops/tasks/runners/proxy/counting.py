@@ -1,7 +1,8 @@
 """Counts the tokens of an answer as it passes, a stream of events or one JSON document."""
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from loops.agent.budget import tokens_of
@@ -9,16 +10,27 @@ from loops.agent.transcript import Usage
 
 MOST_DOCUMENT = 16 << 20
 _MOST_LINE = 1 << 20
+_A_SECOND = 100
+"""Tokens that a model may write in a second, of which a stream may show nothing: what it thinks."""
+_ENDS = frozenset({"message_delta", "response.completed", "response.incomplete", "response.failed"})
+_TEXTLESS = frozenset({"type", "role", "id", "name", "index"})
+_DEEPEST = 6
 
 
 class AnswerCounter:
-    """Takes an answer in pieces. It knows both APIs by the names that they count with."""
+    """Takes an answer in pieces. It knows both APIs by the names that they count with. `now` is in seconds."""
 
-    def __init__(self, *, is_stream: bool) -> None:
+    def __init__(self, *, is_stream: bool, now: Callable[[], float] = time.monotonic) -> None:
         self._is_stream = is_stream
+        self._now = now
+        self._begun = now()
         self._rest = bytearray()
         self._found: dict[str, int] = {}
         self._size = 0
+        self._pieces = 0
+        self._in_pieces = 0
+        self._in_items = 0
+        self._has_end = False
 
     def add(self, piece: bytes) -> None:
         """Take what came next."""
@@ -29,29 +41,65 @@ class AnswerCounter:
         *lines, rest = (self._rest + piece).split(b"\n")
         self._rest = bytearray(rest[-_MOST_LINE:])
         for line in lines:
-            if line.startswith(b"data:") and b'usage"' in line:
+            if line.startswith(b"data:"):
                 self._look(line.removeprefix(b"data:"))
 
-    def usage(self, most: Usage) -> Usage:
-        """What the answer used; an estimate where it did not say, with the input of `most`."""
+    def usage(self, most: Usage, whole: Usage) -> Usage:
+        """What the answer used. One that broke off, or does not say, used what it seems to have written, where that is
+        more than it told; `most` has the input of its request, `whole` what it costs at most."""
         if not self._is_stream:
             self._look(self._rest)
-        if "input" not in self._found:
-            # JSON around a piece of text makes a stream several times longer than what it says.
-            return Usage(most.input, tokens_of(self._size // (8 if self._is_stream else 1)), estimated=True)
+        told = self._told()
+        if self._has_end and told is not None:
+            return told
+        written = self._written(whole.output)
+        if told is None:
+            return Usage(most.input, max(self._found.get("output", 0), written), estimated=True)
+        return Usage(told.input, max(told.output, written), told.cache_read, told.cache_write, estimated=True)
+
+    def _told(self) -> Usage | None:
         found = self._found
+        if "input" not in found:
+            return None
         read, written = found.get("read", 0), found.get("written", 0)
         # Anthropic counts what was cached beside its input, OpenAI inside it.
-        whole = found["input"] + (read + written if "beside" in found else 0)
-        return Usage(whole, found.get("output", 0), read, written)
+        beside = found["input"] + (read + written if "beside" in found else 0)
+        return Usage(beside, found.get("output", 0), read, written)
+
+    def _written(self, most: int) -> int:
+        """Tokens that the model seems to have written."""
+        if not self._is_stream:
+            # A document is written before it begins: one that is cut off tells nothing of what it cost.
+            return tokens_of(self._size) if self._has_end else most
+        shown = max(self._pieces, tokens_of(max(self._in_pieces, self._in_items)))
+        return shown if self._has_end else max(shown, min(most, int((self._now() - self._begun) * _A_SECOND)))
 
     def _look(self, text: bytes | bytearray) -> None:
         try:
             event = json.loads(text)
         except (ValueError, RecursionError):
+            self._has_end |= self._is_stream and text.strip() == b"[DONE]"
+            return
+        if not isinstance(event, dict):
             return
         for holder in (event, _object(event, "message"), _object(event, "response")):
             self._take(_object(holder, "usage"))
+        if self._is_stream:
+            is_last = event.get("type") in _ENDS or (event.get("choices") == [] and "usage" in event)
+            self._has_end |= is_last and "output" in self._found
+            self._read(event)
+        else:
+            self._has_end = True
+
+    def _read(self, event: Mapping[str, Any]) -> None:
+        """Count what an event shows of the text, thoughts and arguments that the model wrote."""
+        choices = event.get("choices")
+        choices = choices if isinstance(choices, list) else []
+        length = _length(event.get("delta")) + sum(_length(_object(one, "delta")) for one in choices)
+        self._pieces += bool(length)
+        self._in_pieces += length
+        if event.get("type") == "response.output_item.done":
+            self._in_items += _length(event.get("item"))
 
     def _take(self, usage: Mapping[str, Any]) -> None:
         details = _object(usage, "prompt_tokens_details") or _object(usage, "input_tokens_details")
@@ -71,3 +119,16 @@ class AnswerCounter:
 def _object(value: object, key: str) -> Mapping[str, Any]:
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _length(value: object, depth: int = 0) -> int:
+    """Bytes of the texts in what a model wrote."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "replace"))
+    if depth > _DEEPEST:
+        return 0
+    if isinstance(value, list):
+        return sum(_length(one, depth + 1) for one in value)
+    if isinstance(value, dict):
+        return sum(_length(one, depth + 1) for key, one in value.items() if key not in _TEXTLESS)
+    return 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import io
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,9 +23,11 @@ from loops.threads import off_loop
 
 log = logging.getLogger("loops.tasks")
 
-LARGEST = 16 << 20
+LARGEST = 8 << 20
 AT_ONCE = 4
-_THERE = frozenset({"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"})
+MOST_BARRED = 16
+"""Requests that a task may make in vain: to look into each takes the time of others."""
+_THERE = frozenset({"accept", "anthropic-beta", "anthropic-version", "openai-beta", "user-agent"})
 _BACK = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id", "x-should-retry"})
 _MOST_NOTED = 5
 _OURS = "of this task's proxy"
@@ -72,6 +75,7 @@ class _Proxy:
         self._token = token
         self._meter = meter
         self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._looking = asyncio.Lock()
         self._barred = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -80,52 +84,73 @@ class _Proxy:
         path = PATHS[self._upstream.api].get(request.path)
         if path is None or request.method != "POST":
             return self._refusal(404, f"{request.method} {request.path[:200]} is none {_OURS}")
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            return self._refusal(415, f"a packed body is none {_OURS}")
         async with self._at_once:
-            body = await request.read()
-            # Beside the event loop: the body may be large, and made to take long.
-            one = await off_loop(lambda: asked(request.path, body, self._upstream.model))
+            one = await self._asked(request)
             if isinstance(one, Barred):
                 self._note(one)
                 return self._refusal(one.status, one.reason)
-            return await self._pass(request, path, body, one)
+            return await self._pass(request, path, one)
+
+    async def _asked(self, request: web.Request) -> Asked | Barred:
+        if self._meter.verdict.done():
+            return Barred("this task is over", 402 if self._meter.is_budget else 403)
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return Barred(f"the body has more than {LARGEST >> 20} MB", 413)
+        # Beside the event loop and one after the other: a body may be made to take long.
+        async with self._looking:
+            if self._meter.verdict.done():
+                return Barred("this task is over", 402 if self._meter.is_budget else 403)
+            return await off_loop(lambda: asked(request.path, body, self._upstream.model))
 
     def _note(self, barred: Barred) -> None:
+        if self._meter.verdict.done():
+            return
         self._barred += 1
         if self._barred <= _MOST_NOTED:
             log.warning("a request of runner %s was not let through: %s", self._upstream.runner, barred.reason)
+        if self._barred == MOST_BARRED:
+            self._meter.give_up(
+                f"{MOST_BARRED} requests of runner {self._upstream.runner} could not be let through, "
+                f"the last one as {barred.reason}"
+            )
 
     def _shows_token(self, request: web.Request) -> bool:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         shown = request.headers.get("x-api-key") or bearer
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self._token.encode())
 
-    async def _pass(self, request: web.Request, path: str, body: bytes, one: Asked) -> web.StreamResponse:
+    async def _pass(self, request: web.Request, path: str, one: Asked) -> web.StreamResponse:
         if not one.most.total:
-            return await self._forward(request, path, body, _Uncounted())
+            return await self._forward(request, path, one.body, _Uncounted())
         key = await self._meter.reserve(one)
         if not key:
             if not self._meter.is_budget:
                 return self._refusal(403, f"this task began with another model than {one.model[:80]}")
             return self._refusal(402, "the budget of this task is used up")
-        count = _Counted()
+        count = _Counted(one)
         try:
-            return await self._forward(request, path, body, count)
+            return await self._forward(request, path, one.body, count)
         finally:
             # Shielded: what was used counts, also of an answer that nobody waits for any more.
-            await asyncio.shield(self._meter.settle(key, count.usage(one)))
+            await asyncio.shield(self._meter.settle(key, count.usage()))
 
     async def _forward(self, request: web.Request, path: str, body: bytes, count: "_Uncounted") -> web.StreamResponse:
         headers = {name: value for name, value in request.headers.items() if name.lower() in _THERE}
-        headers |= {"Accept-Encoding": "identity", **self._upstream.headers}
+        headers |= {"Accept-Encoding": "identity", "Content-Type": "application/json", **self._upstream.headers}
         query = {"beta": "true"} if request.query.get("beta") == "true" else None
         address = f"{self._upstream.base_url}{path}"
         try:
             async with self._session.post(
-                address, data=body, headers=headers, params=query, allow_redirects=False
+                address, data=io.BytesIO(body), headers=headers, params=query, allow_redirects=False
             ) as answer:
                 self._judge(answer.status)
                 return await self._stream(request, answer, count)
         except (aiohttp.ClientError, TimeoutError) as error:
+            count.fail(error)
             reason = f"the model of runner {self._upstream.runner} is not reached: {type(error).__name__}"
             log.warning(reason)
             return self._refusal(502, reason)
@@ -167,13 +192,19 @@ class _Uncounted:
     def add(self, piece: bytes) -> None:
         """A piece of it came."""
 
+    def fail(self, error: Exception) -> None:
+        """The provider broke off."""
+
 
 class _Counted(_Uncounted):
-    """Counts the answer of one request."""
+    """Counts the answer of one request. Of one that never began nobody knows what the provider wrote: where its agent
+    went away, which it could do on purpose, it costs all that it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, one: Asked) -> None:
+        self._one = one
         self._counter: AnswerCounter | None = None
         self._status = 0
+        self._unbegun = one.whole
 
     def begin(self, answer: aiohttp.ClientResponse) -> None:
         self._status = answer.status
@@ -183,8 +214,12 @@ class _Counted(_Uncounted):
         if self._counter is not None:
             self._counter.add(piece)
 
-    def usage(self, one: Asked) -> Usage:
-        """What is charged: nothing for an answer that never began, or that says no."""
-        if self._counter is None or self._status >= 400:
-            return Usage()
-        return self._counter.usage(one.most)
+    def fail(self, error: Exception) -> None:
+        is_unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+        self._unbegun = Usage() if is_unsent else self._one.most
+
+    def usage(self) -> Usage:
+        """What is charged: nothing for an answer that says no."""
+        if self._counter is None:
+            return self._unbegun
+        return Usage() if self._status >= 400 else self._counter.usage(self._one.most, self._one.whole)

@@ -3,8 +3,8 @@ from decimal import Decimal
 import pytest
 
 from loops.store.task_queries import Spent
-from server.cost_words import UNKNOWN
-from server.pages.money import brief_cost, cost_words, money, spent_words
+from server.cost_words import NO_PRICE
+from server.pages.money import brief_cost, money, spent_words
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def test_an_amount_is_told_as_exactly_as_it_matters(dollars: float | Decimal, wo
 
 
 def test_what_nobody_knows_is_never_told_as_nothing() -> None:
-    assert cost_words(None) == spent_words(Spent(unknown=2)) == UNKNOWN
+    assert spent_words(Spent(unknown=2)) == f"cost unknown: {NO_PRICE}"
     part = spent_words(Spent(cost=0.5, unknown=1))
     assert part.startswith("$0.5000 and an unknown part: no price is known")
     assert "LOOPS_PRICE" in part
-    assert "LOOPS_PRICE" in UNKNOWN
+    assert "LOOPS_PRICE" in NO_PRICE
     assert brief_cost(Spent(unknown=1)) == "unknown"
     assert brief_cost(Spent(cost=0.5, unknown=1)) == "$0.5000 + unknown"
 

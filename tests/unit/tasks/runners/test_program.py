@@ -56,13 +56,13 @@ def test_what_is_not_there_is_named(make, words, tmp_path):
 )
 async def test_the_doctor_tells_the_version_of_a_runner(text, version, state, words, tmp_path):
     runner = RunnerSettings("codex", program(tmp_path, text), version=version)
-    (check,) = await runner_checks([runner])
+    (check,) = await runner_checks([runner], "bwrap")
     assert (check.name, check.state) == ("runner codex", state)
     assert words in f"{check.message} {check.hint}"
 
 
 async def test_a_command_need_not_tell_its_version(tmp_path):
-    (check,) = await runner_checks([RunnerSettings("mine", program(tmp_path, "exit 2"))])
+    (check,) = await runner_checks([RunnerSettings("mine", program(tmp_path, "exit 2"))], "bwrap")
     assert check.state == "ok"
 
 
@@ -74,5 +74,10 @@ async def test_a_program_is_asked_with_nothing_of_the_environment(tmp_path, monk
 async def test_what_cannot_be_started_is_a_failed_check(tmp_path):
     made = program(tmp_path)
     made.chmod(0o644)
-    (check,) = await runner_checks([RunnerSettings("mine", made)])
+    (check,) = await runner_checks([RunnerSettings("mine", made)], "bwrap")
     assert (check.state, "cannot be started" in check.message) == ("failed", True)
+
+
+async def test_without_a_sandbox_no_runner_works_and_the_doctor_says_so(tmp_path):
+    (check,) = await runner_checks([RunnerSettings("mine", program(tmp_path))], "none")
+    assert (check.state, check.message) == ("failed", "runner mine needs the sandbox, and LOOPS_SANDBOX is none")
