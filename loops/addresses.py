@@ -11,8 +11,11 @@ from loops.errors import ExternalError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_SPECIAL = (ipaddress.ip_network("100.64.0.0/10"), ipaddress.ip_network("192.0.0.0/24"))
-"""Networks of providers and protocols, which Python counts as global in part."""
+_SPECIAL = tuple(
+    ipaddress.ip_network(one)
+    for one in ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20", "5f00::/16")
+)
+"""Networks of providers, sites and protocols, which Python counts as global in part."""
 RESOLVE_SECONDS = 10.0
 
 

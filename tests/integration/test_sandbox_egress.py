@@ -161,3 +161,34 @@ async def test_a_command_cannot_take_all_descriptors_of_the_service(
     async with await asyncio.start_unix_server(answer, path), box(bwrap, checkout, ports={80: path}) as inside:
         await inside.sh(f"exec perl -e '{script}'")
     assert 0 < most <= MOST_CONNECTIONS
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "X: y\nHost: other.example",
+        "X: y\n\nGET http://other.example/ HTTP/1.1",
+        "X: y\rHost: other.example",
+        "X: \0",
+        "Host : other.example",
+        " folded: x",
+        "no colon",
+    ],
+)
+async def test_a_header_that_another_server_may_read_as_two_is_sent_to_nobody(broken: str) -> None:
+    async with server("let through") as (port, heard):
+        proxy = Egress(AllowedHosts.of(("127.0.0.1",)))([f"127.0.0.1:{port}"])
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await proxy(reader, writer)
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+            for headers, status in ((f"{broken}\r\n", b"400"), ("X: y\r\n", b"200"), ("", b"200")):
+                reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+                writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\n{headers}\r\n".encode())
+                writer.write_eof()
+                async with asyncio.timeout(5):
+                    assert (await reader.read()).split()[1] == status
+                writer.close()
+    assert len(heard) == 2

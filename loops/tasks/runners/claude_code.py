@@ -17,6 +17,7 @@ _STRUCTURED = "StructuredOutput"
 _ENDINGS: Mapping[str, Ending] = {"error_max_turns": "max_rounds", "error_max_budget_usd": "budget"}
 _PROVIDER = frozenset({"api_error", "prompt_too_long", "model_error"})
 _EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
+_SMALL_MODELS = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class ClaudeCode:
         environment = {
             "ANTHROPIC_BASE_URL": errand.base_url,
             "ANTHROPIC_API_KEY": errand.token,
-            "ANTHROPIC_SMALL_FAST_MODEL": errand.model,
-            "ANTHROPIC_DEFAULT_HAIKU_MODEL": errand.model,
+            # Its side errands go to the same model. What `haiku` is short for it knows itself.
+            **({} if errand.model == "haiku" else dict.fromkeys(_SMALL_MODELS, errand.model)),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_MAX_RETRIES": "4",
             "DISABLE_AUTOUPDATER": "1",

@@ -8,6 +8,7 @@ checked, and logs each decision. What goes through a CONNECT is not read.
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -22,6 +23,10 @@ CONNECT_SECONDS = 10.0
 HEAD_SECONDS = 30.0
 _HOP = ("connection", "keep-alive", "proxy-authorization", "proxy-connection", "te", "upgrade")
 """Headers that are between the client and us."""
+_BROKEN = re.compile(r"[\0\r\n]")
+"""What another server may take for the end of a line: a second request, or another host, would begin there."""
+_VERSION = re.compile(r"HTTP/1\.[01]")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,12 @@ def _normal(where: str) -> str:
 def _read(head: bytes) -> _Asked:
     """The request. Raises _Refused."""
     try:
-        line, *headers = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+        line, *headers = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+        if _BROKEN.search("".join((line, *headers))):
+            raise _Refused("400 Bad Request", "a line of the request holds what no line may")
         method, target, version = line.split(" ")
+        if not method.isalpha() or _VERSION.fullmatch(version) is None or not all(map(_HEADER.match, headers)):
+            raise _Refused("400 Bad Request", "a line of the request cannot be read")
         if method == "CONNECT":
             parts = urlsplit(f"//{target}")
             if parts.hostname is None or parts.port is None:

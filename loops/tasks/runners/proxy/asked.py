@@ -61,7 +61,7 @@ class _Refused(Exception):
 def asked(path: str, body: bytes, model: str) -> Asked | Barred:
     """What a body asks for of `model`: an exact name, that may be followed by the day of its release, or a short one
     (`sonnet`) in whose place its agent puts the newest version."""
-    if _values(body) > _MOST_VALUES and _values(_TEXT.sub(b"", body)) > _MOST_VALUES:
+    if _is_large(body):
         return Barred("the body holds too many values", 413)
     try:
         request = json.loads(body, object_pairs_hook=_once)
@@ -76,8 +76,21 @@ def asked(path: str, body: bytes, model: str) -> Asked | Barred:
         return Barred("the body is no JSON object", 400)
 
 
-def _values(body: bytes) -> int:
-    return sum(map(body.count, (b",", b"[", b"{")))
+def _is_large(body: bytes) -> bool:
+    if _values(body, 0, len(body)) <= _MOST_VALUES:
+        return False
+    # What parts values stands between the texts. A value has two of them at most, its key and itself.
+    values = end = 0
+    for number, text in enumerate(_TEXT.finditer(body)):
+        values += _values(body, end, text.start())
+        end = text.end()
+        if values > _MOST_VALUES or number > 2 * _MOST_VALUES:
+            return True
+    return values + _values(body, end, len(body)) > _MOST_VALUES
+
+
+def _values(body: bytes, start: int, end: int) -> int:
+    return sum(body.count(one, start, end) for one in (b",", b"[", b"{"))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -189,9 +189,11 @@ NESTED = b'{"model": "m", "messages": ' + b'[{"content": ' * 20 + b"1" + b"}]" *
         (b"\xff", 400),
         (b"[" * 50_000, 400),
         (b"[" + b"[]," * 130_000 + b"1]", 413),
+        (b"[" + b'"a","b",' * 40_000 + b"1]", 413),
+        (b'"",' * 70_000 + b'""' * 100_000, 413),
         (b'{"model": "m", "temperature": 1e999}', 400),
     ],
-    ids=["empty", "list", "bytes", "deep", "many", "infinite"],
+    ids=["empty", "list", "bytes", "deep", "many", "many texts", "texts alone", "infinite"],
 )
 def test_what_is_no_request_is_barred(body, status):
     one = asked("/v1/messages", body, "m")

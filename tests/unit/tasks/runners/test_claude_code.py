@@ -161,3 +161,10 @@ def test_it_is_started_with_its_settings_off_and_the_prompt_on_its_stdin():
 
 def test_an_effort_that_it_does_not_know_is_left_out():
     assert "--effort" not in DIALECT.invocation(errand(effort="none")).argv
+
+
+def test_its_side_errands_go_to_the_model_of_the_task_and_a_short_name_is_never_sent():
+    small = {"ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL"}
+    other = DIALECT.invocation(errand(model="claude-opus-5")).environment
+    assert {name: other[name] for name in small} == dict.fromkeys(small, "claude-opus-5")
+    assert not small & DIALECT.invocation(errand(model="haiku")).environment.keys()

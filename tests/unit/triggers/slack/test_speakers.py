@@ -34,8 +34,9 @@ def message(user: str, text: str, *, thread_ts: str | None = None, ts: str = "17
 FIRST = message("U0BOSS", "Deploy, please", client_msg_id="a")
 
 
-def passes(wanted: Any, reply: Event, **more: Any) -> bool:
-    compiled = compile_filter({"events": [{"id": NAME, "type": "events", **more}], "properties": wanted})
+def passes(wanted: list[dict[str, Any]], reply: Event, **more: Any) -> bool:
+    filters: dict[str, Any] = {"events": [{"id": NAME, "type": "events", **more}], "properties": wanted}
+    compiled = compile_filter(filters)
     return all(one.passed for one in would_start(compiled, reply, FIRST))
 
 
