@@ -83,6 +83,7 @@ def task_result(
     told = message
     if status != "completed":
         head = f"This task {'failed' if status == 'failed' else 'is incomplete'}: {_sentence(reason)}"
+        head = f"{head}\n\nWhat mends it: {_sentence(mend)}" if mend else head
         told = f"{head}\n\n{message}" if message.strip() else head
     return TaskResult(status, ending, reason, cut_message(told, link), output, pr_urls, mend)
 

@@ -245,7 +245,7 @@ async def test_a_repository_that_no_connection_reaches_ends_the_task_and_says_wh
     task, outputs = await lab.worked("pull", repository="acme/other")
     assert (task.status, outputs) == ("failed", [])
     assert "no connection reaches acme/other" in task.reason
-    assert "let the token or the app write contents and pull requests" in task.reason
+    assert "let the token or the app write contents and pull requests" in str(task.result)
 
 
 async def test_no_checkout_is_left_and_nothing_in_the_work_folder_holds_the_token(lab):

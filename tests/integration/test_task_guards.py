@@ -140,7 +140,7 @@ async def test_ag_11_an_end_that_says_nothing_is_none_and_noop_needs_a_reason(se
 
     task = await task_of(service, run_id)
     assert (task.status, task.ending) == ("failed", "invalid_output")
-    assert "FINALIZE_EMPTY" in row["reason"]
+    assert "it finished without a report" in row["reason"]
     codes = [result["code"] for one in await rounds_of(service, task.id) for result in one["results"]]
     assert codes == ["FINALIZE_EMPTY", "FINALIZE_NO_REASON", "FINALIZE_EMPTY"]
     assert [row.key for row in await outbox_of(service, run_id)] == [f"{run_id}:alert"]
