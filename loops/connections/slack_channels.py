@@ -106,13 +106,12 @@ class SlackWorkspace:
             return self._listed
 
     async def likely_obstacle(self, channel: str) -> Obstacle | None:
-        """The same for whoever only wants to know, also of a #name: what was found within the last minute is good, and
-        above so many looks a minute nothing is known. So nobody uses up what posting needs."""
-        known = self._sparing.refused(channel)
-        if known is not None or self._open_until.get(channel, 0.0) > self._clock():
-            return known
-        if _is_id(channel) and not self._sparing.take():
+        """The same for whoever only wants to know, also of a #name: above so many looks a minute, what was found within
+        the last one is all that is known. So nobody uses up what posting needs, and who mended it sees so at once."""
+        if self._open_until.get(channel, 0.0) > self._clock():
             return None
+        if _is_id(channel) and not self._sparing.take():
+            return self._sparing.refused(channel)
         found = await self.obstacle(channel, by_name=True)
         if found is not None:
             self._sparing.refuse(channel, found)
