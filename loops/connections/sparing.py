@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 REFUSED_SECONDS = 60.0
-"""For how long a refusal is told again instead of asked for again."""
+"""For how long a refusal may be told again where no more is asked."""
 LOOKS = 40
 """How much is asked within a minute at most; Slack lets about fifty be looked at."""
 
