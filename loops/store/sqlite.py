@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
 _LOOK_AGAIN_SECONDS = 0.0005
+_WAL_AGAIN_SECONDS = 0.01
 _ROW = f"({', '.join(settled(name, '?', '?') for name in GIVEN)}, ({EPOCH}), 0, 0)"
 _MOST_ROWS = 64
 _STATUS = GIVEN.index("status")
@@ -67,8 +68,8 @@ def connect(
     @sa.event.listens_for(engine, "connect")
     def prepare(raw: Any, _record: Any) -> None:  # noqa: ANN401
         raw.isolation_level = "IMMEDIATE" if begin == "at write" else None
+        _write_ahead(raw)
         for pragma in (
-            "journal_mode=WAL",
             f"busy_timeout={busy_timeout}",
             f"synchronous={synchronous}",
             "foreign_keys=ON",
@@ -85,6 +86,21 @@ def connect(
             connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
+
+
+def _write_ahead(raw: sqlite3.Connection) -> None:
+    """Make the file one with a write-ahead log. While another process does the same, SQLite refuses whatever the busy
+    timeout says."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_WAL_AGAIN_SECONDS)
+        else:
+            return
 
 
 def prepare_file(url: str) -> Path:

@@ -101,6 +101,7 @@ POINTS = [
 async def answered_once(speaker: Speaker, point: str, nth: int) -> None:
     first = await speaker.say("Look at that.")
     await speaker.listens(first, 1)
+    await eventually(lambda: asyncio.sleep(0, speaker.texts(first)), bool)  # the run of the first turn is over
     await speaker.victim.arm(point, nth)
     saying = asyncio.create_task(speaker.say("And since when?", first))  # who dies may not have answered
     await speaker.victim.died()

@@ -32,9 +32,10 @@ KEY = "phc_crossing"
 async def both(
     postgres_server: Any, postgres_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Running, Running]]:
-    """Two web processes that dispatch when they are told to, as far as a database can tell."""
+    """Two web processes that dispatch when they are told to, two deliveries a batch, as far as a database can tell."""
     wiring = Wiring(dispatching=False)
-    with new_postgres(postgres_server, postgres_template) as url:
+    with pytest.MonkeyPatch.context() as patch, new_postgres(postgres_server, postgres_template) as url:
+        patch.setattr(dispatch, "BATCH", 2)
         async with (
             running(tmp_path_factory.mktemp("one"), url, role="web", wiring=wiring) as one,
             running(tmp_path_factory.mktemp("two"), url, role="web", wiring=wiring) as two,
@@ -50,12 +51,6 @@ async def both(
             document["actions"][0]["config"] = {"type": "event", "filters": {"events": [{"id": "signed_up"}]}}
             await one.create(document)
             yield one, two
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four deliveries each batch takes two."""
-    monkeypatch.setattr(dispatch, "BATCH", 2)
 
 
 def told(event: str, who: str = "ada", *, event_id: str = "", **properties: Any) -> dict[str, Any]:
