@@ -30,6 +30,7 @@ from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.properties import amended
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
+from triggers.slack.handing import HANDED
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
 
@@ -46,7 +47,7 @@ _UNDECIDED = {
 class Told:
     """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery.
 
-    `run` is the id of the run that it started, None where there is none.
+    `run` is the id of the run that it started, or whose live task it was handed to, None where there is none.
     """
 
     verdict: Mapping[str, Any]
@@ -77,6 +78,7 @@ class _Found:
     loops: list[WorkflowRow]
     names: dict[str, str]
     runs: dict[tuple[str, str, int], str]
+    spoken_to: dict[str, str]
     project: ProjectFilters
     holds: Mapping[str, HoldRow] = field(default_factory=dict)
     former: tuple[str, ...] = ()
@@ -124,6 +126,7 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         loops=loops,
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
         runs=explaining.started(connection, delivery["id"]),
+        spoken_to=explaining.spoken_to(connection, delivery["id"], _handed(stored)),
         project=project_filters(connection, project_id, at=delivery["received_at"]),
         holds=holds.found(connection, _held_by(stored)),
     )
@@ -131,6 +134,12 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
 
 def _held_by(stored: Sequence[Mapping[str, Any]]) -> list[str]:
     return [verdict["hold"] for event in stored for verdict in event["verdicts"] or () if verdict.get("hold")]
+
+
+def _handed(stored: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        verdict["workflow"] for event in stored for verdict in event["verdicts"] or () if verdict["stage"] == HANDED
+    ]
 
 
 def _of_people(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
@@ -154,7 +163,8 @@ def _stored(found: _Found) -> Iterator[Told]:
         for verdict in event["verdicts"] or ():
             name = found.names.get(verdict["workflow"], "")
             started = (verdict["workflow"], event["uuid"], verdict.get("replay", 0))
-            run = found.runs.get(started) if verdict["passed"] else None
+            by = found.spoken_to if verdict["stage"] == HANDED else {}
+            run = found.runs.get(started) if verdict["passed"] else by.get(verdict["workflow"])
             told = {**verdict, "reason": _debounced(verdict, event["uuid"], found)} if verdict.get("hold") else verdict
             yield Told(told, name, event["name"], event["uuid"], recomputed=False, run=run)
 

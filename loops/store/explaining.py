@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from loops.store import workflows as store
 from loops.store.tables import revisions, runs, workflows
+from loops.store.thread_tables import thread_messages, threads
 from loops.store.workflows import WorkflowRow
 
 
@@ -51,3 +52,15 @@ def started(connection: sa.Connection, delivery_id: str) -> dict[tuple[str, str,
         )
     )
     return {(row[0], row[1], row[2]): row[3] for row in rows}
+
+
+def spoken_to(connection: sa.Connection, delivery_id: str, workflow_ids: Sequence[str]) -> dict[str, str]:
+    """The runs whose live tasks a delivery was handed to, by their workflows, of which these come into question."""
+    if not workflow_ids:
+        return {}
+    rows = connection.execute(
+        sa.select(threads.c.workflow_id, threads.c.run_id)
+        .join(thread_messages, thread_messages.c.task_id == threads.c.task_id)
+        .where(threads.c.workflow_id.in_(workflow_ids), thread_messages.c.delivery_id == delivery_id)
+    )
+    return {row[0]: row[1] for row in rows}

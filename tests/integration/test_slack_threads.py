@@ -22,6 +22,7 @@ from loops.store.thread_tables import threads
 from loops.store.threads import NewThread, Place
 from loops.tasks.thread import progress
 from server.app import Wiring
+from server.explain import explained
 from tests.doubles.slack import limited, loses_the_answer, says
 from tests.doubles.slack_socket import SlackSocketDouble, slack_sockets, until
 from tests.integration.guarded import by_prompt, outbox_of
@@ -113,6 +114,8 @@ async def test_a_reply_is_another_turn_of_the_same_task_and_starts_no_run_of_its
     assert verdicts[loop]["stage"] == "thread"
     assert verdicts[loop]["reason"] == f"handed to the live task of run {thread.run_id}"
     assert verdicts[other]["stage"] == "start"
+    shown = await explained(thread.live.services, PROJECT, told["id"], loop)
+    assert [one.run for one in shown.verdicts] == [thread.run_id]
     await thread.is_("listening", 2)
     await thread.answered("It is *urgent*.", "Since noon.")
     assert len(await thread.live.runs(loop)) == 1
