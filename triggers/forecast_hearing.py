@@ -25,7 +25,7 @@ from triggers.properties import amended
 from triggers.source import Ignored, Source
 from triggers.webhook.event import SOURCE as WEBHOOK
 
-PART = 500
+PART = 2000
 PART_BYTES = 16_000_000
 _GITHUB = "github"
 _OF_EVENT = {"$github_event_received": ("github",), "$slack_message_received": ("slack",)}

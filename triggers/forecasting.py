@@ -194,24 +194,18 @@ class Forecasts:
         ears = Ears(Index(), RepositoryNames())
         ears.index.add(draft.listener)
         await self._reader.read(ears.names.refresh)
-        sources, after, begun = sources_of(draft), "", time.monotonic()
+        sources, begun = sources_of(draft), time.monotonic()
         only = draft.connection_id if draft.listener.kind == WEBHOOK else None
-        while True:
-            page = await self._reader.read(
-                lambda c, after=after: forecasts.sizes(c, draft.project_id, sources, period, after, only)  # type: ignore[misc]
+        after: str | None = ""
+        while after is not None:
+            _stop_after(begun, looked)
+            ahead = await self._reader.read(
+                lambda c, after=after: forecasts.stretch(c, draft.project_id, sources, period, after, only)  # type: ignore[misc]
             )
-            for ids in parts(page):
-                if time.monotonic() - begun > BUDGET_SECONDS:
-                    raise RequestError(
-                        f"the forecast took longer than {BUDGET_SECONDS:g} s and was stopped after "
-                        f"{looked.deliveries} deliveries",
-                        hint="ask for fewer days",
-                        path="days",
-                    )
+            after = ahead.last
+            for ids in parts(ahead.sizes):
+                _stop_after(begun, looked)
                 await self._part(draft, forecaster, ears, ids, looked)
-            if len(page) < forecasts.PAGE:
-                return
-            after = page[-1][0]
 
     async def _part(self, draft: Draft, forecaster: Forecaster, ears: Ears, ids: Sequence[str], looked: Looked) -> None:
         came = await self._reader.read(lambda connection: loaded(connection, ears, ids))
@@ -230,6 +224,15 @@ class Forecasts:
             await self._reader.read(lambda connection: own_output(connection, self._audience, heard)) if some else set()
         )
         await off_loop(lambda: tell(draft, forecaster, heard, own))
+
+
+def _stop_after(begun: float, looked: Looked) -> None:
+    """Raises RequestError where what has begun then takes too long."""
+    if time.monotonic() - begun > BUDGET_SECONDS:
+        told = (
+            f"the forecast took longer than {BUDGET_SECONDS:g} s and was stopped after {looked.deliveries} deliveries"
+        )
+        raise RequestError(told, hint="ask for fewer days", path="days")
 
 
 def _occur(draft: Draft, forecaster: Forecaster, period: tuple[datetime, datetime], looked: Looked) -> None:

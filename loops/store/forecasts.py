@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from loops.store.deliveries import Due
 from loops.store.spending_tables import spendings
@@ -15,7 +16,7 @@ from loops.store.spendings import NANOS
 from loops.store.tables import deliveries, events, revisions, runs
 from loops.store.task_tables import tasks
 
-PAGE = 2000
+STRETCH = 20_000
 _DUE = [deliveries.c[name] for name in Due.__dataclass_fields__]
 
 
@@ -29,37 +30,62 @@ class Came:
     facts: Mapping[str, Mapping[str, Any]]
 
 
-def sizes(
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Ids and sizes of deliveries in their order, and the id after which the next stretch begins; None at the end."""
+
+    sizes: Sequence[tuple[str, int]]
+    last: str | None
+
+
+def stretch(
     connection: sa.Connection,
     project_id: str,
     sources: Sequence[str],
     period: tuple[datetime, datetime],
     after: str,
     connection_id: int | None = None,
-) -> list[tuple[str, int]]:
-    """Ids and sizes of deliveries of a period that have their body, in their order after an id; at most a page."""
+) -> Stretch:
+    """What of a period has its body among the next deliveries of the table after an id.
+
+    The stretch ends at a row, not at a number of hits: a database that sorts all that is left in place of going along
+    the ids, as Postgres does where it expects few hits, then sorts no more than this.
+    """
+    ahead = sa.select(deliveries.c.id).where(deliveries.c.id > after).order_by(deliveries.c.id)
+    last: str | None = connection.execute(ahead.offset(STRETCH - 1).limit(1)).scalar()
     query = (
         sa.select(deliveries.c.id, deliveries.c.size)
         .where(deliveries.c.project_id == project_id, deliveries.c.source.in_(sources), deliveries.c.id > after)
         .where(deliveries.c.received_at >= period[0], deliveries.c.received_at < period[1])
         .where(deliveries.c.body.is_not(None))
     )
+    if last is not None:
+        query = query.where(deliveries.c.id <= last)
     if connection_id is not None:
         query = query.where(deliveries.c.connection_id == connection_id)
-    return [(row[0], row[1]) for row in connection.execute(query.order_by(deliveries.c.id).limit(PAGE))]
+    return Stretch([(row[0], row[1]) for row in connection.execute(query.order_by(deliveries.c.id)).all()], last)
 
 
 def load(connection: sa.Connection, ids: Sequence[str]) -> list[Came]:
     """These deliveries, in their order. Nothing is decoded here."""
     facts: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    known = sa.select(events.c.delivery_id, events.c.uuid, events.c.facts).where(events.c.delivery_id.in_(ids))
-    for delivery_id, uuid, found in connection.execute(known.where(events.c.facts.is_not(None))):
+    known = sa.select(events.c.delivery_id, events.c.uuid, events.c.facts).where(
+        _among(connection, events.c.delivery_id, ids), events.c.facts.is_not(None)
+    )
+    for delivery_id, uuid, found in connection.execute(known).all():
         facts[delivery_id][uuid] = found
-    query = sa.select(*_DUE, deliveries.c.headers, deliveries.c.body).where(deliveries.c.id.in_(ids))
-    rows = connection.execute(query.order_by(deliveries.c.id))
+    query = sa.select(*_DUE, deliveries.c.headers, deliveries.c.body).where(_among(connection, deliveries.c.id, ids))
+    rows = connection.execute(query.order_by(deliveries.c.id)).all()
     return [
         Came(Due(*row[:-2]), row[-2] or "{}", row[-1], facts.get(row[0], {})) for row in rows if row[-1] is not None
     ]
+
+
+def _among(connection: sa.Connection, column: sa.Column[str], ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Postgres takes the ids as one value: with a place for each, its driver reads the statement anew every time."""
+    if connection.dialect.name != "postgresql":
+        return column.in_(ids)
+    return column == sa.any_(sa.bindparam(None, list(ids), type_=postgresql.ARRAY(sa.String)))
 
 
 def tasks_of_others(

@@ -325,6 +325,25 @@ async def test_what_cannot_be_looked_at_is_refused_with_its_mend(
         await forecasts.document(PROJECT, document, 1)
 
 
+async def test_in_stretches_and_parts_however_short_the_same_comes_of_it(
+    service: Running, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock.go(86_400)
+    begun = clock.now()
+    for number in range(5):
+        clock.go(60)
+        await posted(service, issue("acme/far" if number == 2 else "acme/parts", number))
+    clock.go(60)
+    document = tasked("acme/parts")
+    days = (clock.now() - begun) / timedelta(days=1)
+    whole = await service.services.forecasts.document(PROJECT, document, days)
+    assert (whole.looked.deliveries, whole.tally.counts) == (5, {"start": 4, "filters": 1})
+    monkeypatch.setattr("loops.store.forecasts.STRETCH", 2)
+    monkeypatch.setattr("triggers.forecast_hearing.PART", 1)
+    found = await service.services.forecasts.document(PROJECT, document, days)
+    assert (found.looked, found.tally) == (whole.looked, whole.tally)
+
+
 async def test_a_delivery_that_cannot_be_read_or_means_nothing_is_told_and_stops_nothing(
     service: Running, clock: Clock
 ) -> None:
