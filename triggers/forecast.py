@@ -28,11 +28,13 @@ class _Held:
     key: Key
     held: Held
     event: Event
+    delivery: str
 
 
 @dataclass(eq=False, slots=True)
 class _Run:
     place: str | None
+    delivery: str
     tasks: int = 0
     over: bool = False
 
@@ -57,28 +59,28 @@ class Forecaster:
         self._quotas = Quotas(assumed, self.tally)
         self._running = 0
 
-    def stopped(self, at: datetime, stage: str) -> None:
-        """An event came that did not get past the filters, or was stopped right after them."""
-        self.tally.count(stage, at)
+    def stopped(self, at: datetime, stage: str, delivery: str = "") -> None:
+        """An event of this delivery came that did not get past the filters, or was stopped right after them."""
+        self.tally.count(stage, at, delivery)
 
-    def arrive(self, at: datetime, event: Event) -> None:
-        """An event came that got past the filters."""
+    def arrive(self, at: datetime, event: Event, delivery: str = "") -> None:
+        """An event of this delivery came that got past the filters."""
         self._go_on(at)
         if self._is_over_limit(event, at):
-            self.tally.count("subject_limit", at)
+            self.tally.count("subject_limit", at, delivery)
             return
         if event.claim is not None:
             if event.claim in self._claims:
-                self.tally.count("claim", at)
+                self.tally.count("claim", at, delivery)
                 return
             self._claims.add(event.claim)
         told = event_json(event) if self._mask is not None or self._rules.names else {}
         if self._is_masked(told, at):
-            self.tally.count("mask", at)
+            self.tally.count("mask", at, delivery)
         elif self._is_limited(told, at):
-            self.tally.count("rate_limit", at)
-        elif not self._is_held(event, told, at):
-            self._ask(event, at)
+            self.tally.count("rate_limit", at, delivery)
+        elif not self._is_held(event, told, at, delivery):
+            self._ask(event, at, delivery)
 
     def occur(self, at: datetime, event: Event) -> None:
         """A schedule was due: of the brakes only overlap holds for it."""
@@ -90,7 +92,7 @@ class Forecaster:
         self._go_on(until, including=True)
         self.tally.pending = len(self._held)
         for one in self._held.values():
-            self.tally.count("debounce", one.held.last_at)
+            self.tally.count("debounce", one.held.last_at, one.delivery)
         return self.tally
 
     def _go_on(self, until: datetime, *, including: bool = False) -> None:
@@ -133,7 +135,7 @@ class Forecaster:
         self._passed[key.digest] = limited.passed
         return not limited.passes
 
-    def _is_held(self, event: Event, told: EventJson, at: datetime) -> bool:
+    def _is_held(self, event: Event, told: EventJson, at: datetime, delivery: str) -> bool:
         rule = self._rules.debounce
         key = None if rule is None else rule.key.of(told, at)
         if rule is None or key is None:
@@ -143,43 +145,43 @@ class Forecaster:
             self._let_go(key.digest, at)
             before = None
         if before is not None:
-            self.tally.count("debounce", before.held.last_at)
+            self.tally.count("debounce", before.held.last_at, before.delivery)
         held = hold(rule, None if before is None else before.held, at)
-        self._held[key.digest] = _Held(key, held, event)
+        self._held[key.digest] = _Held(key, held, event, delivery)
         heapq.heappush(self._ahead, (held.due_at, next(self._order), key.digest))
         return True
 
     def _let_go(self, digest: str, at: datetime) -> None:
         """What debounce held goes on, where its subject still may."""
-        event = self._held.pop(digest).event
-        if self._is_over_limit(event, at):
-            self.tally.count("subject_limit", at)
+        held = self._held.pop(digest)
+        if self._is_over_limit(held.event, at):
+            self.tally.count("subject_limit", at, held.delivery)
         else:
-            self._ask(event, at)
+            self._ask(held.event, at, held.delivery)
 
-    def _ask(self, event: Event, at: datetime) -> None:
+    def _ask(self, event: Event, at: datetime, delivery: str = "") -> None:
         """What becomes of an event that got past all but overlap."""
         rule = self._rules.overlap
         key = None if rule is None else rule.key.of(event_json(event), at)
         if rule is None or key is None:
-            self._started(event, at)
-            self._begin(_Run(None), at)
+            self._started(event, at, delivery)
+            self._begin(_Run(None, delivery), at)
             return
-        run = self._admitted(rule, key, at)
+        run = self._admitted(rule, key, at, delivery)
         if run is None:
-            self.tally.count("overlap", at)
+            self.tally.count("overlap", at, delivery)
             return
-        self._started(event, at)
+        self._started(event, at, delivery)
         if run not in self._waiting[key.digest]:
             self._acting[key.digest].append(run)
             self._begin(run, at)
 
-    def _admitted(self, rule: OverlapRule, key: Key, at: datetime) -> _Run | None:
+    def _admitted(self, rule: OverlapRule, key: Key, at: datetime, delivery: str) -> _Run | None:
         acting, waiting = self._acting[key.digest], self._waiting[key.digest]
         how = admit(rule, ["run"] * len(acting), ["run"] * len(waiting), key).how
         if how == "drop":
             return None
-        run = _Run(key.digest)
+        run = _Run(key.digest, delivery)
         if how == "replace":
             self.tally.replaced += len(acting) + len(waiting)
             waiting.clear()
@@ -190,14 +192,14 @@ class Forecaster:
             waiting.append(run)
         return run
 
-    def _started(self, event: Event, at: datetime) -> None:
-        self.tally.count("start", at)
+    def _started(self, event: Event, at: datetime, delivery: str) -> None:
+        self.tally.count("start", at, delivery)
         if self._assumed.subject_runs and event.subject is not None:
             self._subjects[event.subject].append((at, event.uuid))
 
     def _begin(self, run: _Run, at: datetime) -> None:
         for _ in range(self._assumed.tasks):
-            run.tasks += self._quotas.create(at, self._running + run.tasks)
+            run.tasks += self._quotas.create(at, self._running + run.tasks, run.delivery)
         self._running += run.tasks
         if run.place is not None or run.tasks:
             heapq.heappush(self._ahead, (at + self._assumed.lasts, next(self._order), run))

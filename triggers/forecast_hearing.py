@@ -67,9 +67,10 @@ class Ears:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An event that the draft may have heard, and when it came."""
+    """An event that the draft may have heard, when it came, and with which delivery."""
 
     at: datetime
+    delivery: str
     row: ConnectionRow | None
     event: Event
     matches: Matches
@@ -141,19 +142,19 @@ def _is_first(ears: Ears, event: Event) -> bool:
 
 
 def _hear(draft: Draft, ears: Ears, came: Came, event: Event, looked: Looked) -> Heard:
-    row = ears.rows.get(came.due.connection_id)
+    row, arrival = ears.rows.get(came.due.connection_id), (came.due.received_at, came.due.id)
     if event.source == WEBHOOK:
-        return Heard(came.due.received_at, row, event, Matches(event, (draft.listener,)))
+        return Heard(*arrival, row, event, Matches(event, (draft.listener,)))
     former = ears.names.see(came.due.connection_id, event) if event.source == _GITHUB else ()
     matches = hear(ears.index, draft.project_id, event, former)
     if not matches.passed and not matches.missed:
         bare = replace(event, properties={}, person=None, groups={})
-        return Heard(came.due.received_at, row, bare, Matches(bare))
+        return Heard(*arrival, row, bare, Matches(bare))
     if event.source == POSTHOG and matches.passed:
         ears.seen[event.uuid] = event.verified
     if draft.listener.asks_access and event.source == _GITHUB and event.uuid not in came.facts:
         looked.unasked += turns_on_access(ears.index, draft.project_id, event, former)
-    return Heard(came.due.received_at, row, event, matches)
+    return Heard(*arrival, row, event, matches)
 
 
 def tell(draft: Draft, forecaster: Forecaster, heard: Sequence[Heard], own: set[int]) -> None:
@@ -162,14 +163,14 @@ def tell(draft: Draft, forecaster: Forecaster, heard: Sequence[Heard], own: set[
     refuses = bool(draft.compiled.writes) and not listener.allows_unverified
     for place, one in enumerate(heard):
         if place in own:
-            forecaster.stopped(one.at, "own_output")
+            forecaster.stopped(one.at, "own_output", one.delivery)
         elif not one.matches.passed:
             named = kind_of(one.event) == listener.kind and listener.filter.hears(one.event.name)
-            forecaster.stopped(one.at, "filters" if named else "trigger")
+            forecaster.stopped(one.at, "filters" if named else "trigger", one.delivery)
         elif refuses and not one.event.verified:
-            forecaster.stopped(one.at, "unverified")
+            forecaster.stopped(one.at, "unverified", one.delivery)
         else:
-            forecaster.arrive(one.at, one.event)
+            forecaster.arrive(one.at, one.event, one.delivery)
 
 
 def events_of(sources: Mapping[str, Source], came: Came, ears: Ears, looked: Looked) -> list[Event]:

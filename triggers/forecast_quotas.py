@@ -5,9 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 from loops.tasks.allowance import Allowance, Allowances, Spending, refused_for_the_day
 from loops.tasks.quota import WINDOW, QuotaLimits, QuotaUsage, Refused, decide
+
+MOST_EXAMPLES = 3
+REFUSED = "quota"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +44,36 @@ class Peak:
     at: datetime | None = None
 
 
+class Example(NamedTuple):
+    """A delivery of which something came, and when."""
+
+    at: datetime
+    delivery: str
+
+
+@dataclass(slots=True)
+class TasksOfHour:
+    """Tasks that would have been created within an hour, and refused."""
+
+    created: int = 0
+    refused: int = 0
+
+
 @dataclass(slots=True)
 class Tally:
     """What came of it: verdicts by stage, and by hour and stage; tasks that were created, and refused by quota.
 
     Of the runs that start, `waited` had to wait for their turn and `replaced` were cancelled for a newer one. `pending`
-    is what debounce still held in the end.
+    is what debounce still held in the end. `examples` are the last deliveries of each stage, and under `REFUSED` those
+    whose task was refused.
     """
 
     counts: "Counter[str]" = field(default_factory=Counter)
     hours: "dict[datetime, Counter[str]]" = field(default_factory=lambda: defaultdict(Counter))
+    tasks: dict[datetime, TasksOfHour] = field(default_factory=lambda: defaultdict(TasksOfHour))
+    examples: dict[str, deque[Example]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=MOST_EXAMPLES))
+    )
     created: int = 0
     refused: "Counter[str]" = field(default_factory=Counter)
     first_refused: dict[str, datetime] = field(default_factory=dict)
@@ -58,10 +82,29 @@ class Tally:
     replaced: int = 0
     pending: int = 0
 
-    def count(self, stage: str, at: datetime) -> None:
-        """An event came to an end at this stage."""
+    def count(self, stage: str, at: datetime, delivery: str = "") -> None:
+        """An event of this delivery came to an end at this stage; an occurrence of a schedule has no delivery."""
         self.counts[stage] += 1
-        self.hours[at.replace(minute=0, second=0, microsecond=0)][stage] += 1
+        self.hours[_hour(at)][stage] += 1
+        if delivery:
+            self.examples[stage].append(Example(at, delivery))
+
+    def create(self, at: datetime) -> None:
+        """A task was created."""
+        self.created += 1
+        self.tasks[_hour(at)].created += 1
+
+    def refuse(self, quota: str, at: datetime, delivery: str = "") -> None:
+        """A task was refused by this quota."""
+        self.refused[quota] += 1
+        self.first_refused.setdefault(quota, at)
+        self.tasks[_hour(at)].refused += 1
+        if delivery:
+            self.examples[REFUSED].append(Example(at, delivery))
+
+
+def _hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
 
 
 class Day:
@@ -103,8 +146,8 @@ class Quotas:
         self._others_left = deque(assumed.other_tasks)
         self._day = Day(assumed)
 
-    def create(self, at: datetime, running: int) -> bool:
-        """A run asks for a task while so many are under way; whether it is created."""
+    def create(self, at: datetime, running: int, delivery: str = "") -> bool:
+        """The run of a delivery asks for a task while so many are under way; whether it is created."""
         while self._others_left and self._others_left[0] <= at:
             self._others.append(self._others_left.popleft())
         for created in (self._created, self._others):
@@ -113,12 +156,11 @@ class Quotas:
         usage = QuotaUsage(self._created, [*self._created, *self._others], running, self._day.refuses(at))
         refused = decide(at, usage, self._limits)
         if isinstance(refused, Refused):
-            self._tally.refused[refused.quota] += 1
-            self._tally.first_refused.setdefault(refused.quota, at)
+            self._tally.refuse(refused.quota, at, delivery)
             return False
         self._created.append(at)
         self._day.spend(at)
-        self._tally.created += 1
+        self._tally.create(at)
         used = {"workflow": len(self._created), "project": len(usage.project) + 1, "parallel": running + 1}
         for quota, number in used.items():
             if number > self._tally.peaks[quota].most:

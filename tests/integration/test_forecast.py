@@ -330,9 +330,10 @@ async def test_in_stretches_and_parts_however_short_the_same_comes_of_it(
 ) -> None:
     clock.go(86_400)
     begun = clock.now()
+    ids = []
     for number in range(5):
         clock.go(60)
-        await posted(service, issue("acme/far" if number == 2 else "acme/parts", number))
+        ids.append(await posted(service, issue("acme/far" if number == 2 else "acme/parts", number)))
     clock.go(60)
     document = tasked("acme/parts")
     days = (clock.now() - begun) / timedelta(days=1)
@@ -342,6 +343,8 @@ async def test_in_stretches_and_parts_however_short_the_same_comes_of_it(
     monkeypatch.setattr("triggers.forecast_hearing.PART", 1)
     found = await service.services.forecasts.document(PROJECT, document, days)
     assert (found.looked, found.tally) == (whole.looked, whole.tally)
+    examples = {stage: [one.delivery for one in those] for stage, those in found.tally.examples.items()}
+    assert examples == {"start": [ids[1], ids[3], ids[4]], "filters": [ids[2]]}
 
 
 async def test_a_delivery_that_cannot_be_read_or_means_nothing_is_told_and_stops_nothing(

@@ -25,7 +25,7 @@ def event(number: int, *, subject: str | None = None, claim: str | None = None) 
 def forecast(times: "list[float]", until: float, rules: Rules | None = None, **assumed: object) -> Tally:
     made = Forecaster(None, rules, Assumed(**assumed))  # type: ignore[arg-type]  # what each test names
     for number, seconds in enumerate(times):
-        made.arrive(at(seconds), event(number))
+        made.arrive(at(seconds), event(number), f"d{number}")
     return made.close(at(until))
 
 
@@ -85,6 +85,28 @@ def test_a_fact_counts_once_and_a_subject_as_often_as_it_may():
     made.arrive(at(10), event(3, subject="s"))
     made.arrive(at(3700), event(4, subject="s"))
     assert made.close(at(4000)).counts == {"start": 2, "claim": 1, "subject_limit": 1}
+
+
+def examples(tally: Tally) -> "dict[str, list[str]]":
+    return {stage: [one.delivery for one in those] for stage, those in tally.examples.items()}
+
+
+def test_the_last_deliveries_of_each_stage_are_kept_and_those_whose_task_was_refused():
+    limits = QuotaLimits(100, 500, 1)
+    tally = forecast([0, 1, 2, 3, 4], 1000, tasks=1, lasts=timedelta(seconds=100), limits=limits)
+    assert examples(tally) == {"start": ["d2", "d3", "d4"], "quota": ["d2", "d3", "d4"]}
+    rule = Debounce(timedelta(seconds=60), timedelta(seconds=300), ALL)
+    assert examples(forecast([0, 10, 100], 120, Rules(debounce=rule))) == {"debounce": ["d0", "d2"], "start": ["d1"]}
+    assert examples(forecast([0, 10], 1000, overlap("skip"), lasts=timedelta(seconds=100))) == {
+        "start": ["d0"],
+        "overlap": ["d1"],
+    }
+
+
+def test_tasks_are_counted_by_the_hour_in_which_they_were_created_or_refused():
+    limits = QuotaLimits(100, 500, 1)
+    tally = forecast([0, 10, 3600], 9000, tasks=1, lasts=timedelta(seconds=100), limits=limits)
+    assert {hour.hour: (one.created, one.refused) for hour, one in tally.tasks.items()} == {12: (1, 1), 13: (1, 0)}
 
 
 def test_verdicts_are_counted_by_the_hour_in_which_they_were_given():
