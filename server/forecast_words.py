@@ -1,6 +1,9 @@
-"""A forecast in words, for the API and the command line."""
+"""A forecast in words, and the days that it is asked for, for the API and the pages."""
 
-from triggers.forecasting import Forecast
+from loops.definition.findings import shown
+from loops.errors import RequestError
+from loops.event import JsonValue
+from triggers.forecasting import MOST_DAYS, Forecast
 from triggers.keys import instant_words
 
 _QUOTAS = {
@@ -10,6 +13,16 @@ _QUOTAS = {
     "project_spending": "the project's budget of 24 hours",
     "parallel": "the limit of {} tasks of the workflow at once",
 }
+
+USUAL_DAYS = 7
+
+
+def wanted_days(asked: JsonValue) -> int:
+    """The days that are asked for. Raises RequestError for what is no whole number of them, or too many."""
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or asked not in range(1, MOST_DAYS + 1):
+        told = f"{shown(asked)!r} is not a whole number from 1 to {MOST_DAYS}"
+        raise RequestError(told, hint="ask for whole days, such as 7", path="days")
+    return int(asked)
 
 
 def warnings(found: Forecast) -> list[str]:

@@ -66,7 +66,7 @@ ROUTES = _routes(
     ("POST", "/workflows/validate", workflows.validate, "viewer", "document"),
     ("POST", "/workflows/test-run", testing.document, "viewer", f"document, {_TESTS}"),
     ("POST", "/workflows/{id}/test-run", testing.stored, "viewer", _TESTS),
-    ("POST", "/workflows/forecast", forecast.document, "viewer", "document, days"),
+    ("POST", "/workflows/forecast", forecast.document, "viewer", "document or id, days"),
     ("POST", "/workflows/{id}/forecast", forecast.stored, "viewer", "days"),
     ("GET", "/workflows/{id}", workflows.read, "viewer", ""),
     ("PUT", "/workflows/{id}", workflows.replace, "editor", "the workflow; base_version, base_updated_at"),

@@ -36,16 +36,15 @@ def add_commands(add: Adder) -> None:
         "forecast", _forecast, "hold a workflow against what was received, as if it had been enabled; starts nothing"
     )
     command.add_argument("workflow", metavar="WORKFLOW|FILE", help="id or name, or a JSON or YAML file of one workflow")
-    command.add_argument("--days", type=_days, default=7, metavar="N", help="the last N days, up to 90 (default: 7)")
+    command.add_argument(
+        "--days", type=_days, default=7, metavar="N", help="the last N days, a whole number from 1 to 90 (default: 7)"
+    )
 
 
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = 0
-    if not 0 < days <= 90:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, 1 to 90")
+def _days(text: str) -> int:
+    days = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    if not 1 <= days <= 90:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of days, 1 to 90")
     return days
 
 

@@ -11,7 +11,8 @@ integrations-github-repos-retrieve.
 3. workflows-test-run without current_action_id, then again with each nextActionId as current_action_id, to the exit. \
 `skipped` in the beginning means that the sample does not pass the trigger's filters: mend the sample, not the trigger.
 4. For a schedule: workflows-schedule-preview, then workflows-schedule-create.
-5. workflows-forecast tells how often it would have run lately, and about what that costs.
+5. workflows-forecast tells how often it would have run lately, and about what that costs: also of a `document` that \
+is not stored.
 6. Tell the person what it will do and, after they agreed, workflows-enable.
 
 To find out why a loop did or did not run: deliveries-list, then deliveries-explain; workflows-list-invocations, then \

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import yaml
@@ -85,8 +86,7 @@ async def test_a_forecast_of_a_stored_workflow_and_of_a_file_tell_the_same(
     document = listening("forecast", repository="acme/forecast", status="draft", **limit)
     flow = (await api.post("workflows", document))["id"]
     hook = await api.github()
-    for number in range(3):
-        await api.deliver(hook, "issues", issue("acme/forecast", number))
+    ids = [await api.deliver(hook, "issues", issue("acme/forecast", number)) for number in range(3)]
     await api.deliver(hook, "issues", issue("acme/elsewhere"))
     viewer = api.as_role(await fresh_token(api.service, api.project, "viewer"))
     stored = await viewer.post(f"workflows/{flow}/forecast", {"days": 1})
@@ -98,6 +98,10 @@ async def test_a_forecast_of_a_stored_workflow_and_of_a_file_tell_the_same(
     assert given["workflow"] is None
     file = tmp_path / "loop.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    named_by_id = await viewer.post("workflows/forecast", {"id": flow, "days": 1.0})
+    assert (named_by_id["workflow"], named_by_id["counts"]) == (flow, stored["counts"])
+    assert len(stored["examples"]["start"]) == 2
+    assert stored["examples"]["rate_limit"] == [{"at": ANY, "delivery": ids[2]}]
     for named in (str(file), "forecast"):
         code, out, _ = await cli(api, monkeypatch, "forecast", named, "--days", "7")
         assert code == 0
@@ -109,13 +113,16 @@ async def test_a_forecast_of_a_stored_workflow_and_of_a_file_tell_the_same(
 
 @pytest.mark.parametrize(
     ("body", "path"),
-    [({"days": "week"}, "days"), ({"days": True}, "days"), ({"days": 91}, "days"), ({"day": 1}, "day")],
+    [*[({"days": days}, "days") for days in ("week", True, None, 0, -1, 0.5, 1.5, 91, 1e300)], ({"day": 1}, "day")],
 )
 async def test_a_forecast_that_is_asked_for_wrongly_says_where(api: Api, body: dict[str, Any], path: str) -> None:
     flow = (await api.post("workflows", listening("asked wrongly")))["id"]
     status, error = await api.refused("POST", f"workflows/{flow}/forecast", body)
     assert (status, error["path"]) == (400, path)
+    assert (await api.refused("POST", "workflows/forecast", {"id": flow, **body}))[1]["path"] == path
     assert (await api.refused("POST", "workflows/forecast", {}))[1]["path"] == "document"
+    assert (await api.refused("POST", "workflows/forecast", {"id": flow, "document": {}}))[1]["path"] == "document"
+    assert (await api.refused("POST", "workflows/forecast", {"id": 7}))[0] == 404
 
 
 async def test_a_forecast_of_a_webhook_looks_at_its_own_address_and_one_by_hand_at_nothing(api: Api) -> None:

@@ -216,6 +216,20 @@ async def test_every_fault_of_a_workflow_is_told(api: Api) -> None:
         }
 
 
+async def test_a_forecast_is_of_a_stored_workflow_or_of_a_document(api: Api) -> None:
+    async with agent(api) as curious:
+        document = listening("would have", repository="acme/would", status="draft")
+        await api.deliver(await api.github(), "issues", issue("acme/would"))
+        made = (await curious.call("workflows-create", **document))["id"]
+        for asked in ({"id": made}, {"document": document, "days": 1}):
+            assert (await curious.call("workflows-forecast", **asked))["counts"] == {"start": 1}
+        for wrong in ({}, {"id": made, "document": document}):
+            assert (await curious.refused("workflows-forecast", **wrong))["path"] == "document"
+        for days in (0, 0.5, 91):
+            error = await curious.refused("workflows-forecast", id=made, days=days)
+            assert (error["code"], error["path"]) == ("arguments.invalid", "days")
+
+
 async def test_a_workflow_is_created_as_a_draft_and_enabled_by_a_call_of_its_own(api: Api) -> None:
     async with agent(api) as builder:
         refusal = await builder.refused("workflows-create", **listening("eager"))

@@ -125,11 +125,15 @@ TOOLS = (
     Tool(
         "workflows-forecast",
         READS,
-        route("POST", "/workflows/{id}/forecast"),
-        "Hold a workflow, also a draft, against what was received in the last days as if it had been enabled: how many "
-        "runs it would have started, what its filters and brakes would have stopped, about what it would have cost, "
-        "and which quota it would have reached. Starts nothing.",
-        takes("id", id=WORKFLOW, days=whole("How many days; 7 without.", 1, 90)),
+        route("POST", "/workflows/forecast"),
+        "Hold a workflow, a draft or one that is not stored too, against what was received in the last days as if it "
+        "had been enabled: how many runs it would have started, what its filters and brakes would have stopped, about "
+        "what it would have cost, and which quota it would have reached. Starts nothing. Takes up to 45 seconds.",
+        takes(
+            id=identity("The id of a stored workflow, from workflows-list. Either this or document."),
+            document=open_object("In place of id: a workflow, as workflows-create takes it, with schedules beside it."),
+            days=whole("How many days; 7 without.", 1, 90),
+        ),
         outside=True,
     ),
     Tool(

@@ -58,7 +58,7 @@ def test_what_came_of_it_what_it_would_have_cost_and_what_it_would_have_reached_
     ]
 
 
-@pytest.mark.parametrize("days", ["0", "91", "week", "nan"])
+@pytest.mark.parametrize("days", ["0", "-1", "0.5", "7.0", "91", "week", "nan", ""])
 def test_days_that_are_none_are_wrong_usage(days, capsys):
     assert run(["forecast", "Triage", "--days", days]) == 2
-    assert "is not a number of days, 1 to 90" in capsys.readouterr().err
+    assert "is not a whole number of days, 1 to 90" in capsys.readouterr().err
