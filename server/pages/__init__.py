@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, outbox, quotas, run, runs, schedules, spaces, starts, workflow, workflows
+from server.pages import deliveries, forecast, outbox, quotas, run, runs, schedules, spaces, starts, workflow, workflows
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -40,6 +40,8 @@ def register_pages(app: web.Application) -> None:
     app.router.add_get("/spaces/{id}", visited(spaces.show_space))
     app.router.add_get("/workflows", visited(workflows.list_workflows))
     app.router.add_get("/workflows/{id}", visited(workflow.show_workflow))
+    app.router.add_get("/workflows/{id}/forecast", visited(forecast.ask_forecast))
+    app.router.add_post("/workflows/{id}/forecast", visited(forecast.show_forecast))
     app.router.add_post("/workflows/{id}/run", visited(starts.run_workflow, "editor"))
     app.router.add_post("/deliveries/{id}/replay", visited(starts.replay_delivery, "editor"))
     app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))

@@ -28,6 +28,7 @@ from loops.webhooks import Address
 from server.brake_words import brake_words
 from server.happening import happenings, run_happening
 from server.pages.addresses import wanted_id
+from server.pages.forecast import FORM
 from server.pages.inert import Shown, shown_value
 from server.pages.money import brief_cost, spent_words
 from server.pages.run import run_took
@@ -105,6 +106,7 @@ async def workflow_page(visit: Visit, workflow_id: str, status: int = 200, alert
         spent=spent_words(read.spent),
         cost_days=COST_DAYS,
         definition=definition,
+        **FORM,
         can_edit=visit.may("editor") and row.status != "archived",
     )
 

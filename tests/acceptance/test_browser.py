@@ -291,6 +291,7 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
         f"/runs/{run}",
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
+        f"/workflows/{task.workflow_id}/forecast",
         "/outbox",
         "/schedules",
         f"/schedules/{schedule}",
@@ -300,6 +301,20 @@ async def test_every_word_stands_out_from_its_ground(page: Page, api: Api, schem
     ):
         await page.goto(f"{api.service.url}{path}")
         assert await page.evaluate(CONTRAST) == [], path
+
+
+async def test_a_forecast_is_asked_for_on_the_page_of_a_loop_and_fits_a_small_screen(page: Page, api: Api) -> None:
+    delivery, _ = await started_run(api, listening("Note issues"))
+    flow = (await api.get("workflows"))["items"][0]["id"]
+    await page.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=True)
+    await sign_in(page, api, f"/workflows/{flow}")
+    await page.evaluate("document.querySelector('.ask').scrollIntoView()")
+    await page.click(".ask button")
+    await page.until(f"document.querySelector('main a[href=\"/deliveries/{delivery}\"]') !== null")
+    assert await page.evaluate("location.pathname") == f"/workflows/{flow}/forecast"
+    assert await page.evaluate(CONTRAST) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert (page.errors, page.refused) == ([], [])
 
 
 async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> None:
@@ -314,6 +329,7 @@ async def test_no_page_is_wider_than_a_small_screen(page: Page, api: Api) -> Non
         f"/runs/{run}",
         f"/runs/{task.run_id}",
         f"/workflows/{task.workflow_id}",
+        f"/workflows/{task.workflow_id}/forecast",
         "/outbox",
         "/schedules",
         f"/schedules/{schedule}",

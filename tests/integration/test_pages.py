@@ -21,6 +21,7 @@ from server.auth import SESSION_LIFETIME, Role
 from tests.doubles.messages import stored
 from tests.doubles.seen import Seen, read
 from tests.doubles.site import NOW, OWN_FORM, OWNER, WORKFLOW, Answer, Site, open_site, step_row
+from tests.integration.running import issue
 
 PAGES = (
     "/",
@@ -33,11 +34,13 @@ PAGES = (
     "/outbox/x",
     "/workflows",
     "/workflows/x",
+    "/workflows/x/forecast",
     "/quotas",
     "/spaces",
     "/spaces/x",
 )
 CHANGES = ("/runs/x/cancel", "/runs/x/resume", "/outbox/x/resend", "/workflows/x/enable", "/workflows/x/disable")
+FORMS = (*CHANGES, "/workflows/x/forecast")
 HOSTILE = (
     "<img src=x onerror=window.owned=1></script><script>window.owned=1</script>"
     "<a href=javascript:window.owned=1>'\" \x1b[31m \u202egnp\x01 {{ 7*7 }} {% raw %}"
@@ -60,7 +63,7 @@ async def test_whoever_is_not_signed_in_is_sent_to_sign_in(site: Site, path: str
     assert answer.headers["Location"].startswith("/sign-in")
 
 
-@pytest.mark.parametrize("path", CHANGES)
+@pytest.mark.parametrize("path", FORMS)
 async def test_whoever_is_not_signed_in_changes_nothing(site: Site, path: str) -> None:
     answer = await site.post(path)
     assert (answer.status, answer.headers["Location"]) == (303, "/sign-in")
@@ -138,7 +141,7 @@ async def test_signing_in_never_leads_to_another_site(site: Site, wanted: str) -
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", *CHANGES])
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", *FORMS])
 async def test_forms_of_other_sites_are_refused(site: Site, path: str, headers: dict[str, str]) -> None:
     await site.sign_in()
     answer = await site.post(path, {"token": "x"}, headers)
@@ -204,6 +207,46 @@ async def test_rows_of_another_project_are_not_found(site: Site) -> None:
     assert delivery not in (await site.get("/deliveries")).text
 
 
+# What a loop would have done
+
+
+async def test_a_forecast_tells_day_by_day_what_would_have_come_and_leads_to_deliveries(site: Site) -> None:
+    await site.sign_in("viewer")
+    limit = {"count": 1, "period": 3600}
+    workflow = await site.workflow(trigger_rate_limit=limit)
+    connection = await site.connection()
+    site.clock.forward(timedelta(days=-2))
+    came = [await site.delivery(connection, body=issue_body()) for _ in range(2)]
+    site.clock.forward(timedelta(days=1))
+    came.append(await site.delivery(connection, body=issue_body("acme/else"), name=HOSTILE))
+    await site.delivery(connection, body=b"no json")
+    site.clock.forward(timedelta(days=1))
+    assert 'name="days"' in (await site.get(f"/workflows/{workflow.id}")).text
+    answer = await site.post(f"/workflows/{workflow.id}/forecast", {"days": "7"})
+    page = Seen(answer.text)
+    assert answer.status == 200
+    assert_quiet(page)
+    assert set(came) <= {link.removeprefix("/deliveries/") for link in page.links()}
+    assert "4 deliveries, 3 events; 1 that cannot be read" in page.text
+    assert "Nothing: it creates no task" in page.text
+    assert "Day (UTC) Runs Rate limit Filters Sun 2026-07-05 0 0 1 Sat 2026-07-04 1 1 0" in page.text
+    assert "On 6 other days of the period nothing came." in page.text
+    assert "<img src=x onerror=window.owned=1>" in page.text
+
+
+def issue_body(repository: str = "acme/widgets") -> bytes:
+    return json.dumps(issue(repository)).encode()
+
+
+@pytest.mark.parametrize("days", ["", "0", "0.5", "91", "7.0", "week", "-1", "9" * 5000, HOSTILE])
+async def test_days_of_a_forecast_that_are_none_are_told_above_the_form(site: Site, days: str) -> None:
+    await site.sign_in("viewer")
+    workflow = await site.workflow()
+    answer = await site.post(f"/workflows/{workflow.id}/forecast", {"days": days})
+    assert answer.status == 400
+    assert "is not a whole number from 1 to 90" in Seen(answer.text).text
+
+
 # What holds of every page
 
 
@@ -263,6 +306,7 @@ async def every_page(site: Site, text: str = "plain") -> list[str]:
         f"/runs/{failed}",
         f"/runs/{waiting}",
         "/workflows",
+        f"/workflows/{workflow.id}/forecast",
         "/quotas",
         "/spaces",
     ]
