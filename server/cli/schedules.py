@@ -25,10 +25,8 @@ _TURNS = {
 
 def add_commands(add: Adder) -> None:
     """schedules, which lists them, and its commands."""
-    listing = add.command("schedules", _list, "list schedules of workflows, the newest first")
-    _add_listing(listing)
-    inner = Adder.within(listing)
-    _add_listing(inner.command("list", _list, "list schedules of workflows, the newest first"))
+    summary = "list schedules of workflows, the newest first"
+    inner = add.group("schedules", _list, summary, summary, _add_listing)
     create = inner.command("create", _create, "give a workflow another schedule")
     create.add_argument("workflow", metavar="WORKFLOW", help="by id or name")
     _add_fields(create)
