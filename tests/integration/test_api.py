@@ -180,7 +180,36 @@ async def test_unknown_paths_and_methods_are_answered_in_the_same_form(
     async with session.patch(f"/api/projects/{api.project}/workflows") as answer:
         assert answer.status == 405
         assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}
-        assert (await answer.json())["error"]["code"] == "request.method"
+        error = (await answer.json())["error"]
+        assert (error["code"], error["hint"]) == ("request.method", "it takes GET, HEAD, POST")
+
+
+WRONG_ADDRESSES = {
+    "GET /api": "",
+    "POST /api": "",
+    "GET /hooks": "",
+    "POST /hooks/gitlab/1": "",
+    "POST /hooks/github/1/2": "",
+    "GET /hooks/github/1": "POST",
+    "PUT /hooks/slack/1": "POST",
+    "GET /batch/": "OPTIONS,POST",
+    "PUT /ingest/flags": "GET,OPTIONS,POST",
+    "POST /ingest/i/v1/e/": "",
+    "GET /mcp": "POST",
+    "POST /mcp/a/b": "",
+    "POST /live": "GET,HEAD",
+}
+
+
+async def test_a_program_at_a_wrong_address_is_told_what_mends_it(api: Api, session: aiohttp.ClientSession) -> None:
+    for asked, allowed in WRONG_ADDRESSES.items():
+        method, path = asked.split()
+        async with session.request(method, path, headers={"Origin": "https://shop.example"}) as answer:
+            told, of_any_origin = (await answer.json())["error"], "Access-Control-Allow-Origin" in answer.headers
+        code = (405, "request.method") if allowed else (404, "request.not_found")
+        assert (answer.status, told["code"], answer.headers.get("Allow", "")) == (*code, allowed), asked
+        assert told["hint"].startswith("it takes") == bool(allowed) and told["hint"]
+        assert of_any_origin == (path in {"/batch/", "/ingest/flags"})
 
 
 @pytest.mark.parametrize("piece", ["%00", "%0a", "x" * 400, "%F0%9F%8E%89", "..%2f..", "%ed%a0%80", "' OR 1=1"])
