@@ -117,7 +117,7 @@ def _path(client: "Client", schedule: str) -> tuple[str, ...]:
 
 def _tell(args: argparse.Namespace, item: Mapping[str, Any]) -> int:
     for warning in item.get("warnings", ()):
-        complain_of(Fault(warning["path"], warning["message"], warning["hint"]), "warning")
+        complain_of(Fault(warning["path"], warning["message"], warning["hint"], warning.get("code", "")), "warning")
     upcoming = _next(item)
     told = f"schedule {item['id']} is {item['status']}: {plain(item['when'])}"
     show(args, item, lambda: say(f"{told}; next {plain(upcoming)}" if upcoming else told))

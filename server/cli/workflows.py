@@ -197,7 +197,8 @@ def _read_whole(document: dict[str, Any]) -> list[Fault]:
     workflow = linted(parse_workflow(definition))
     if given is None:
         return list(workflow.warnings)
-    entries = read_entries(given, of_loop=workflow.origin_product == "loops")
+    declared = {one.key for one in workflow.variables}
+    entries = read_entries(given, of_loop=workflow.origin_product == "loops", declared=declared)
     return [*workflow.warnings, *(warning for entry in entries for warning in entry.warnings)]
 
 
