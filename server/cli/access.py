@@ -33,7 +33,9 @@ def add_commands(add: Adder) -> None:
     integrations.command(
         "rotate", _rotate, "encrypt the secrets of all connections with the first key of LOOPS_SECRET_KEY"
     )
-    integrations.command("delete", _delete, "delete a connection").add_argument("integration", metavar="ID")
+    delete = integrations.command("delete", _delete, "delete a connection, unless workflows need it")
+    delete.add_argument("integration", metavar="ID")
+    delete.add_argument("--force", action="store_true", help="also one that workflows need")
     summary = "make, list and revoke API tokens"
     tokens = add.group("token", _list_tokens, summary, "list tokens, the newest first", add_paging)
     make = tokens.command("create", _create_token, "make a token, which is shown once")
@@ -138,7 +140,7 @@ def _value(key: str, value: str) -> str:
 
 def _delete(args: argparse.Namespace) -> int:
     with reached(args) as client:
-        client.delete("integrations", args.integration)
+        client.delete("integrations", args.integration, force="true" if args.force else None)
     show(args, {"id": args.integration}, lambda: say(f"connection {args.integration} is deleted"))
     return 0
 
