@@ -5,6 +5,7 @@ Whenever it is armed it begins from now: what lay before is never fired, and tol
 """
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +13,8 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from loops.definition.stored import stored_trigger
+from loops.definition.findings import shown
+from loops.definition.stored import stored_trigger, stored_variables
 from loops.errors import Conflict, Fault, ScheduleError
 from loops.event import JsonValue
 from loops.ports import Clock, Reader, Writer
@@ -31,6 +33,7 @@ T = TypeVar("T")
 MOST_TOLD = 100
 """How many occurrences that did not run are told of at once: the last ones."""
 
+_LONGEST_ENTRY = 500
 _TICK = timedelta(microseconds=1)
 _PAUSED, _INACTIVE = "the schedule was paused", "the workflow was not active"
 
@@ -82,7 +85,9 @@ class Schedules:
 
     async def _draft(self, workflow: WorkflowRow, given: Mapping[str, JsonValue], now: datetime | None) -> Draft:
         # Beside the event loop: a rule may take some time to be judged.
-        return await off_loop(lambda: read_draft(given, now, of_loop=workflow.origin_product == "loops"))
+        of_loop = workflow.origin_product == "loops"
+        declared = {str(one["key"]) for one in stored_variables(workflow.definition)}
+        return await off_loop(lambda: read_draft(given, now, of_loop=of_loop, declared=declared))
 
     async def create(self, project_id: str, workflow_id: str, given: Mapping[str, JsonValue]) -> SavedSchedule:
         """Store a new schedule of a workflow that schedules start."""
@@ -238,14 +243,31 @@ class Schedules:
             warnings += entry.warnings
         for row in known.values():
             changed = True
+            warnings.append(_removed(row, "is removed"))
             store.delete(connection, row.id)
         return changed, tuple(warnings)
+
+    def would_remove(
+        self, connection: sa.Connection, workflow: WorkflowRow, entries: tuple[Entry, ...]
+    ) -> tuple[Fault, ...]:
+        """What making the workflow's schedules be those of a file would take away."""
+        kept = {entry.timing for entry in entries}
+        rows = store.of_workflow(connection, workflow.id)
+        return tuple(_removed(row, "would be removed") for row in rows if timing_of(row) not in kept)
 
     def _settle(self, connection: sa.Connection, row: ScheduleRow, workflow: WorkflowRow, entry: Entry) -> bool:
         after = self._update(connection, row, workflow, entry.draft)
         if entry.status in ("active", "paused") and after.status != "completed":
             after = self._turned(connection, after, workflow, entry.status)
         return after != row
+
+
+def _removed(row: ScheduleRow, what: str) -> Fault:
+    """What a file does to a schedule that it does not have."""
+    begins = f", from {row.starts_at}" if row.starts_at else ""
+    told = f"{row.rrule or row.cron} ({row.timezone}{begins}) {what}: the file does not have it"
+    entry = json.dumps(_given(row), ensure_ascii=False)
+    return Fault(SCHEDULES, told, f"to have it, put it into the schedules of the file: {shown(entry, _LONGEST_ENTRY)}")
 
 
 def _require_trigger(workflow: WorkflowRow, path: str = "") -> None:

@@ -307,8 +307,17 @@ class Workflows:
 
     async def check(self, project_id: str, document: JsonValue) -> tuple[Fault, ...]:
         """What applying a document would warn of, without storing it."""
-        workflow, _ = await self._parse_file(project_id, document)
-        return await self._reader.read(lambda connection: _warnings(connection, project_id, workflow))
+        workflow, entries = await self._parse_file(project_id, document)
+
+        def look(connection: sa.Connection) -> tuple[Fault, ...]:
+            warnings = _warnings(connection, project_id, workflow)
+            if entries is None:
+                return warnings
+            same = store.named(connection, project_id, workflow.name or "")
+            removed = [one for row in same for one in self._schedules.would_remove(connection, row, entries)]
+            return (*warnings, *(one for entry in entries for one in entry.warnings), *removed)
+
+        return await self._reader.read(look)
 
     async def page(
         self,
@@ -349,7 +358,8 @@ class Workflows:
         if given is None:
             return workflow, None
         of_loop = workflow.origin_product == "loops"
-        entries = await off_loop(lambda: read_entries(given, of_loop=of_loop))
+        declared = {one.key for one in workflow.variables}
+        entries = await off_loop(lambda: read_entries(given, of_loop=of_loop, declared=declared))
         now = self._clock.now()
         await off_loop(lambda: [timetable(entry.timing).next_after(now) for entry in entries])
         return workflow, entries

@@ -11,6 +11,7 @@ from server.api.capture import add_capture_routes
 from server.api.hooks import BodyBudget, receive_handler
 from server.api.incoming import webhook_handler
 from server.mcp.endpoint import register_mcp
+from server.nowhere import add_nowhere
 from server.pages import register_pages
 from server.services import SERVICES, Services
 from triggers.source import Source
@@ -36,6 +37,7 @@ def make_app(services: Services) -> web.Application:
     register_api(app)
     register_mcp(app)
     register_pages(app)
+    add_nowhere(app)
     return app
 
 

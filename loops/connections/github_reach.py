@@ -34,6 +34,11 @@ class Reached:
     login: str
 
     @property
+    def home(self) -> str:
+        """See home_of."""
+        return home_of(self.clone_url)
+
+    @property
     def path(self) -> str:
         """Where its API is, below the API's root."""
         return f"/repos/{quote(self.full_name)}"
@@ -101,6 +106,12 @@ class RepositoryReach:
             kilobytes=size if isinstance(size, int) else 0,
             login=await _login(client),
         )
+
+
+def home_of(clone_url: str) -> str:
+    """The host of the pages of a GitHub, with the port where that is not the usual one; empty for github.com."""
+    host = urlsplit(clone_url).netloc.rpartition("@")[2].lower()
+    return "" if host == "github.com" else host
 
 
 async def _login(client: GitHubClient) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loops.definition.inputs.base import connection_number
-from loops.definition.schema.triggers import SLACK_EVENT
+from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT
 from loops.definition.stored import stored_actions, stored_trigger
 
 _PEOPLE = frozenset({"U", "W"})
@@ -41,9 +41,29 @@ def slack_uses(loop: str, definition: object, connection_id: int) -> Iterator[Sl
             yield SlackUse(loop, channel, frozenset(_post_scopes(inputs, channel)))
 
 
+def named_connections(definition: object) -> set[int]:
+    """The connections that steps of a loop name: to send over, or as connectors of a task."""
+    given = [inputs.get("slack_workspace") for inputs in stored_inputs(definition, "template-slack")]
+    for inputs in stored_inputs(definition, "template-email"):
+        mail = inputs.get("email")
+        sender = mail.get("from") if isinstance(mail, Mapping) else None
+        given.append(sender.get("integrationId") if isinstance(sender, Mapping) else None)
+    for inputs in stored_inputs(definition, CREATE_TASK):
+        connectors = inputs.get("connectors")
+        given += connectors if isinstance(connectors, list) else []
+    return {number for number in map(connection_number, given) if number is not None}
+
+
+def needed_kinds(definition: object) -> set[str]:
+    """The kinds of connection of which a loop needs one, whichever: to hear over, or to reach a repository."""
+    heard = {"github": GITHUB_EVENT, "slack": SLACK_EVENT}
+    names = _event_names(stored_trigger(definition))
+    return {kind for kind, event in heard.items() if event in names} | ({"github"} if worked_on(definition) else set())
+
+
 def worked_on(definition: object) -> set[str]:
     """The repositories that a loop's tasks work on."""
-    named = (inputs.get("repository") for inputs in stored_inputs(definition, "template-posthog-create-task"))
+    named = (inputs.get("repository") for inputs in stored_inputs(definition, CREATE_TASK))
     return {one for one in named if isinstance(one, str) and one}
 
 

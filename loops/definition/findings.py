@@ -13,6 +13,7 @@ MOST_SUGGESTED = 20
 
 EVENT_TEXT = "event-text-in-prompt"
 MASKS_NOBODY = "mask-without-person"
+UNDECLARED = "undeclared-schedule-variable"
 """The codes of what lint knows and is found while a workflow is read."""
 
 _SHORTEST_BEGINNING = 2

@@ -10,7 +10,7 @@ from typing import Literal
 
 from loops.definition import lint_filters, lint_messages, lint_tasks, lint_triggers
 from loops.definition.asked import Listening
-from loops.definition.findings import EVENT_TEXT, MASKS_NOBODY, Findings, few_suggestions
+from loops.definition.findings import EVENT_TEXT, MASKS_NOBODY, UNDECLARED, Findings, few_suggestions
 from loops.definition.lint_messages import channels_of
 from loops.definition.lint_subject import NOTHING_KNOWN, Outside, Subject
 from loops.definition.lint_tasks import repositories_of
@@ -131,6 +131,11 @@ RULES: tuple[Rule, ...] = (
         "a Slack loop whose task answers in the thread, and a step that sends the result again",
         "`reply_in_slack_thread` counts as true where it is left out.",
         lint_messages.two_messages,
+    ),
+    Rule(
+        UNDECLARED,
+        "a schedule that gives a variable which the workflow does not declare",
+        "It is kept, and read by nothing unless something names it: as a rule it is another one misspelt.",
     ),
     Rule(
         "unknown-property",

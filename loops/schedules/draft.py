@@ -1,11 +1,11 @@
 """A schedule as somebody gives it, read into values: every fault with its path, oddities as warnings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
-from loops.definition.findings import Findings, suggestion
+from loops.definition.findings import UNDECLARED, Findings, join, nearest, shown, suggestion
 from loops.definition.plain import plain_object
 from loops.errors import Fault, ScheduleError
 from loops.event import JsonValue
@@ -46,9 +46,11 @@ class Draft:
     warnings: tuple[Fault, ...] = ()
 
 
-def read_draft(given: Mapping[str, JsonValue], now: datetime | None, *, of_loop: bool) -> Draft:
+def read_draft(
+    given: Mapping[str, JsonValue], now: datetime | None, *, of_loop: bool, declared: Collection[str] | None = None
+) -> Draft:
     """The schedule that an object describes; a loop may have fewer. With `now`, it must have an occurrence after that.
-    Raises ScheduleError with every fault."""
+    `declared` are the variables of its workflow, None where nobody asks. Raises ScheduleError with every fault."""
     faults = _Faults()
     for key in given:
         if key not in KEYS:
@@ -71,7 +73,10 @@ def read_draft(given: Mapping[str, JsonValue], now: datetime | None, *, of_loop:
     first = None if now is None else table.next_after(now)
     if now is not None and first is None:
         raise never("cron" if rrule is None else "rrule")
-    return Draft(timing, variables or {}, catch_up or "last", first, _warnings(timing, table, of_loop=of_loop))
+    warnings = _warnings(timing, table, of_loop=of_loop)
+    if declared is not None:
+        warnings += tuple(_undeclared(variables or {}, declared))
+    return Draft(timing, variables or {}, catch_up or "last", first, warnings)
 
 
 class _Faults:
@@ -151,6 +156,14 @@ def _warnings(timing: Timing, table: Timetable, *, of_loop: bool) -> tuple[Fault
     if timing.rrule is not None:
         warnings += _short_months(timing.rrule, wall)
     return tuple(warnings)
+
+
+def _undeclared(given: Iterable[str], declared: Collection[str]) -> Iterator[Fault]:
+    """Variables that are kept although the workflow has none of the name."""
+    for key in given:
+        if key not in declared:
+            hint = nearest(key, sorted(declared)) or "declare it in the workflow's variables, or leave it out"
+            yield Fault(join("variables", shown(key)), "is none of the workflow's variables", hint, UNDECLARED)
 
 
 def _short_months(text: str, start: datetime) -> list[Fault]:

@@ -1,7 +1,7 @@
 """Schedules as a workflow's file holds them, beside its definition: `schedules: [{rrule, starts_at, timezone}, …]`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loops.definition.findings import join
@@ -39,7 +39,7 @@ class Entry:
     @property
     def warnings(self) -> tuple[Fault, ...]:
         """What is odd about it, with its place in the file."""
-        return tuple(Fault(f"{self.path}.{one.path}", one.message, one.hint) for one in self.draft.warnings)
+        return tuple(replace(one, path=f"{self.path}.{one.path}") for one in self.draft.warnings)
 
 
 def split(document: JsonValue) -> tuple[JsonValue, JsonValue]:
@@ -49,9 +49,9 @@ def split(document: JsonValue) -> tuple[JsonValue, JsonValue]:
     return {key: value for key, value in document.items() if key != SCHEDULES}, document[SCHEDULES]
 
 
-def read_entries(given: JsonValue, *, of_loop: bool) -> tuple[Entry, ...]:
-    """The schedules of a file. Whether they still have a future is not asked: one that is over is kept as it is. Raises
-    ScheduleError with every fault."""
+def read_entries(given: JsonValue, *, of_loop: bool, declared: Collection[str] | None = None) -> tuple[Entry, ...]:
+    """The schedules of a file. Whether they still have a future is not asked: one that is over is kept as it is.
+    `declared` are the variables of their workflow, None where nobody asks. Raises ScheduleError with every fault."""
     if not isinstance(given, list):
         raise ScheduleError.at(SCHEDULES, "is no list", "as [{rrule: FREQ=DAILY;INTERVAL=1, starts_at: …}]")
     if len(given) > MOST:
@@ -61,7 +61,7 @@ def read_entries(given: JsonValue, *, of_loop: bool) -> tuple[Entry, ...]:
     for index, one in enumerate(given):
         path = join(SCHEDULES, index)
         try:
-            entry = _read(one, path, of_loop=of_loop)
+            entry = _read(one, path, of_loop=of_loop, declared=declared)
         except ScheduleError as error:
             faults += [Fault(f"{path}.{fault.path}".rstrip("."), fault.message, fault.hint) for fault in error.faults]
             continue
@@ -73,14 +73,14 @@ def read_entries(given: JsonValue, *, of_loop: bool) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _read(given: JsonValue, path: str, *, of_loop: bool) -> Entry:
+def _read(given: JsonValue, path: str, *, of_loop: bool, declared: Collection[str] | None) -> Entry:
     if not isinstance(given, dict):
         raise ScheduleError.at("", "is no object", "as {rrule: FREQ=DAILY;INTERVAL=1, starts_at: …}")
     status = given.get("status", "active")
     if status not in _STATUSES:
         raise ScheduleError.at("status", "is none that a schedule has", f"one of {', '.join(_STATUSES)}")
     kept = {key: value for key, value in given.items() if key != "status" and key not in _TOLD}
-    return Entry(path, read_draft(kept, None, of_loop=of_loop), str(status))
+    return Entry(path, read_draft(kept, None, of_loop=of_loop, declared=declared), str(status))
 
 
 def as_entry(told: Mapping[str, Any]) -> dict[str, Any]:

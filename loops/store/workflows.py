@@ -152,6 +152,13 @@ def active(connection: sa.Connection, project_id: str) -> list[tuple[str, Mappin
     return [(row[0], row[1]) for row in rows]
 
 
+def kept(connection: sa.Connection, project_id: str) -> list[WorkflowRow]:
+    """The workflows of a project without the archived ones, by name."""
+    here = (workflows.c.project_id == project_id, workflows.c.status != "archived")
+    rows = connection.execute(sa.select(*_COLUMNS).where(*here).order_by(workflows.c.name))
+    return [WorkflowRow(*row) for row in rows]
+
+
 def _literals(before: tuple[datetime, str]) -> tuple[Any, Any]:
     return sa.literal(before[0], workflows.c.created_at.type), sa.literal(before[1])
 

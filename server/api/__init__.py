@@ -5,7 +5,7 @@ import re
 from aiohttp import web
 
 from server.api.access import guarded
-from server.api.errors import errors_as_json
+from server.api.errors import errors_as_json, nothing_here
 from server.api.routes import PREFIX, ROUTES
 
 _PIECE = re.compile(r"\{[^}]+\}")
@@ -20,14 +20,13 @@ def register_api(app: web.Application) -> None:
             api.router.add_get(route.path, handler)  # and HEAD
         else:
             api.router.add_route(route.method, route.path, handler)
-    api.router.add_route("*", "/{rest:.*}", errors_as_json(_nothing_here))
+    for rest in ("", "/{rest:.*}"):
+        api.router.add_route("*", rest, _nothing_here)
     app.add_subapp(PREFIX, api)
 
 
 async def _nothing_here(request: web.Request) -> web.StreamResponse:
-    """What no route takes: 405 where the path is one with other methods, else 404."""
-    rest = "/" + request.match_info["rest"]
+    rest = "/" + request.match_info.get("rest", "")
     allowed = {route.method for route in ROUTES if re.fullmatch(_PIECE.sub("[^/]+", route.path), rest)}
-    if not allowed:
-        raise web.HTTPNotFound
-    raise web.HTTPMethodNotAllowed(request.method, allowed | ({"HEAD"} if "GET" in allowed else set()))
+    head = {"HEAD"} if "GET" in allowed else set()
+    return nothing_here(request, allowed | head, "docs/reference/api.md lists every path")

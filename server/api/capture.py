@@ -31,6 +31,10 @@ RECORDING_PATH = "/s/"
 CONFIG_PATHS = ("/array/{key}/config", "/array/{key}/config.js")
 PROXY_PREFIX = "/ingest"
 """Where many sites have their own server pass on what posthog-js sends: they need not change it."""
+FIRST_PIECES = frozenset(
+    path.split("/")[1] for path in (*CAPTURE_PATHS, *FLAG_PATHS, *CONFIG_PATHS, RECORDING_PATH, PROXY_PREFIX)
+)
+"""What an address that an SDK asks for begins with."""
 
 _STATUS = {"status": 1}
 _JSON = {"Content-Type": "application/json"}
@@ -181,21 +185,25 @@ def _answer(value: object) -> web.Response:
 
 def _for_any_origin(handler: _Handler) -> _Handler:
     async def answer(request: web.Request) -> web.Response:
-        response = await handler(request)
-        origin = _sent_back(request.headers.get("Origin"))
-        response.headers["Access-Control-Allow-Origin"] = origin or "*"
-        response.headers["Vary"] = "Origin"
-        if origin is not None:
-            # posthog-js sends with credentials where it cannot use fetch; a star would then be refused by the browser.
-            response.headers["Access-Control-Allow-Credentials"] = "true"
-        if request.method == "OPTIONS":
-            wanted = _sent_back(request.headers.get("Access-Control-Request-Headers"))
-            response.headers["Access-Control-Allow-Methods"] = "GET, POST, OPTIONS"
-            response.headers["Access-Control-Allow-Headers"] = wanted or "Content-Type, X-Requested-With"
-            response.headers["Access-Control-Max-Age"] = _DAY
-        return response
+        return for_any_origin(request, await handler(request))
 
     return answer
+
+
+def for_any_origin(request: web.Request, response: web.Response) -> web.Response:
+    """The response, so that a browser lets a page of any origin read it."""
+    origin = _sent_back(request.headers.get("Origin"))
+    response.headers["Access-Control-Allow-Origin"] = origin or "*"
+    response.headers["Vary"] = "Origin"
+    if origin is not None:
+        # posthog-js sends with credentials where it cannot use fetch; a star would then be refused by the browser.
+        response.headers["Access-Control-Allow-Credentials"] = "true"
+    if request.method == "OPTIONS":
+        wanted = _sent_back(request.headers.get("Access-Control-Request-Headers"))
+        response.headers["Access-Control-Allow-Methods"] = "GET, POST, OPTIONS"
+        response.headers["Access-Control-Allow-Headers"] = wanted or "Content-Type, X-Requested-With"
+        response.headers["Access-Control-Max-Age"] = _DAY
+    return response
 
 
 def _sent_back(value: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """How an error leaves the API."""
 
 import logging
+from collections.abc import Collection
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -13,11 +14,7 @@ log = logging.getLogger("loops.api")
 CHALLENGE = 'Bearer realm="loops"'
 _RETRY_AFTER = "5"
 INTERNAL = {"code": "loops.internal", "message": "something went wrong here", "hint": "the log has the details"}
-_WORDS = {
-    404: ("request.not_found", "there is nothing at {method} {path}", "docs/reference/api.md lists every path"),
-    405: ("request.method", "{path} does not take {method}", ""),
-    413: ("request.too_large", "the body is too large", "at most 4 MiB"),
-}
+_TOO_LARGE = {"code": "request.too_large", "message": "the body is too large", "hint": "at most 4 MiB"}
 
 
 def errors_as_json(handler: Handler) -> Handler:
@@ -32,7 +29,7 @@ def errors_as_json(handler: Handler) -> Handler:
         except LoopsError as error:
             return _refusal(request, error)
         except web.HTTPException as error:
-            return _http_error(request, error)
+            return _http_error(error)
         except Exception:
             log.exception("an API call failed", extra={"method": request.method, "path": request.path})
             return answer({"error": INTERNAL}, 500)
@@ -68,13 +65,20 @@ def faults_shown(faults: tuple[Fault, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
-    code, words, hint = _WORDS.get(error.status, ("request.invalid", "", ""))
-    message = words.format(method=request.method, path=request.path) if words else error.reason
-    shown = {"code": code, "message": message}
-    if hint:
-        shown["hint"] = hint
-    response = answer({"error": shown}, error.status)
-    if "Allow" in error.headers:
-        response.headers["Allow"] = error.headers["Allow"]
+def nothing_here(request: web.Request, allowed: Collection[str], hint: str) -> web.Response:
+    """What no route takes: 405 with the methods that the path takes, or 404 and `hint` where there is no such path."""
+    if not allowed:
+        message = f"there is nothing at {request.method} {request.path}"
+        return answer({"error": {"code": "request.not_found", "message": message, "hint": hint}}, 404)
+    takes = sorted(allowed)
+    message = f"{request.path} does not take {request.method}"
+    response = answer(
+        {"error": {"code": "request.method", "message": message, "hint": f"it takes {', '.join(takes)}"}}, 405
+    )
+    response.headers["Allow"] = ",".join(takes)
     return response
+
+
+def _http_error(error: web.HTTPException) -> web.Response:
+    shown = _TOO_LARGE if error.status == 413 else {"code": "request.invalid", "message": error.reason}
+    return answer({"error": shown}, error.status)

@@ -7,7 +7,6 @@ recorded agent can be replayed without a model.
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,6 +27,7 @@ from loops.store.tasks import TaskRow
 from loops.threads import off_loop
 from server.api.items import run_item, step_item, task_item
 from server.api.outputs import output_item
+from server.release import release
 from server.services import Services
 
 FORMAT = "loops.run/1"
@@ -67,11 +67,7 @@ def _read(connection: sa.Connection, project_id: str, run_id: str) -> _Found:
 
 
 def _versions() -> dict[str, str | None]:
-    try:
-        release: str | None = version("loops")
-    except PackageNotFoundError:  # run from a source tree
-        release = None
-    return {"loops": release, "python": platform.python_version()}
+    return {"loops": release(), "python": platform.python_version()}
 
 
 def _task(connection: sa.Connection, task: TaskRow) -> dict[str, Any]:

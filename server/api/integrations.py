@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from loops.connections.kinds import KINDS, check_changes, check_name, check_settings, kind_named
+from loops.connections.removal import remove
 from loops.errors import NotFound, RequestError, StoreError
 from loops.event import JsonValue
 from loops.store import connections as store
@@ -107,9 +108,11 @@ async def rotate(call: Call) -> web.Response:
 
 
 async def delete(call: Call) -> web.Response:
-    """Delete a connection; its hook answers 404 from then on. A webhook's is made anew when its workflow is saved."""
+    """Delete a connection; its hook answers 404 from then on. A webhook's is made anew when its workflow is saved. One
+    that workflows, or the alerts of failures, need is refused with their names (409), unless `force` is true."""
     number = call.number("id")
-    await call.services.writer.run(lambda connection: store.delete(connection, call.project, number))
+    force = call.choice(call.query("force"), "force", ("true", "false")) == "true"
+    await call.services.writer.run(lambda connection: remove(connection, call.project, number, force=force))
     return web.Response(status=204)
 
 
@@ -122,6 +125,9 @@ def _settings(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _warnings(services: Services, row: ConnectionRow) -> list[dict[str, str]]:
     """What keeps a connection that may be stored from being used by this service as it is set up now."""
+    if row.kind == "smtp" and row.config.get("security") == "none" and row.config.get("username"):
+        message = "the password would travel in clear text, so nothing is sent over the connection"
+        return [{"message": message, "hint": "set security to starttls or tls, or take username and password away"}]
     commands, command = services.settings.mcp_commands, row.config.get("command")
     if row.kind != "mcp" or command is None or command in commands:
         return []

@@ -129,7 +129,7 @@ ROUTES = _routes(
     ("POST", "/integrations", integrations.create, "admin", "kind, name, settings"),
     ("POST", "/integrations/rotate", integrations.rotate, "admin", ""),
     ("PATCH", "/integrations/{id}", integrations.update, "admin", "settings"),
-    ("DELETE", "/integrations/{id}", integrations.delete, "admin", ""),
+    ("DELETE", "/integrations/{id}", integrations.delete, "admin", "force"),
     ("GET", "/integrations/{id}/github_repos", repositories.listing, "viewer", "limit, offset, search"),
     ("GET", "/integrations/{id}/check", integrations.check, "editor", ""),
     ("GET", "/integrations/{id}/channels", channels.listing, "viewer", "limit, offset, search"),

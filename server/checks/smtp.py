@@ -14,6 +14,8 @@ async def smtp_check(one: OpenConnection) -> Check:
     if against is None:
         config = one.config
         signed = f", signed in as {config['username']}" if config.get("username") else ""
-        return Check(name, "ok", f"{config['host']} is reached by {config.get('security') or 'starttls'}{signed}")
+        security = config.get("security") or "starttls"
+        way = "without TLS" if security == "none" else f"by {security}"
+        return Check(name, "ok", f"{config['host']} is reached {way}{signed}")
     mend = against.mend if isinstance(against, Refused) else "check host, port and the network"
     return Check(name, "failed", against.reason, mend)

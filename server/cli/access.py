@@ -17,10 +17,8 @@ _ROLES = ("viewer", "editor", "admin")
 
 def add_commands(add: Adder) -> None:
     """integrations, token."""
-    integrations = add.group("integrations", "list, create, change and delete connections")
-    listing = integrations.command("list", _list, "list connections")
-    listing.add_argument("--kind", choices=(*_KINDS, "webhook"), help="only these")
-    add_paging(listing)
+    summary = "list, create, change and delete connections"
+    integrations = add.group("integrations", _list, summary, "list connections", _add_listing)
     create = integrations.command("create", _create, "store a connection")
     create.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     create.add_argument("--name", required=True, help="tells it from others of its kind")
@@ -35,13 +33,20 @@ def add_commands(add: Adder) -> None:
     integrations.command(
         "rotate", _rotate, "encrypt the secrets of all connections with the first key of LOOPS_SECRET_KEY"
     )
-    integrations.command("delete", _delete, "delete a connection").add_argument("integration", metavar="ID")
-    tokens = add.group("token", "make, list and revoke API tokens")
+    delete = integrations.command("delete", _delete, "delete a connection, unless workflows need it")
+    delete.add_argument("integration", metavar="ID")
+    delete.add_argument("--force", action="store_true", help="also one that workflows need")
+    summary = "make, list and revoke API tokens"
+    tokens = add.group("token", _list_tokens, summary, "list tokens, the newest first", add_paging)
     make = tokens.command("create", _create_token, "make a token, which is shown once")
     make.add_argument("--role", choices=_ROLES, required=True, help="what it may do: read, change, or all")
     make.add_argument("--name", help="tells it from others (default: its role)")
-    add_paging(tokens.command("list", _list_tokens, "list tokens, the newest first"))
     tokens.command("revoke", _revoke_token, "revoke a token, and end its sessions").add_argument("token", metavar="ID")
+
+
+def _add_listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kind", choices=(*_KINDS, "webhook"), help="only these")
+    add_paging(parser)
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
@@ -135,7 +140,7 @@ def _value(key: str, value: str) -> str:
 
 def _delete(args: argparse.Namespace) -> int:
     with reached(args) as client:
-        client.delete("integrations", args.integration)
+        client.delete("integrations", args.integration, force="true" if args.force else None)
     show(args, {"id": args.integration}, lambda: say(f"connection {args.integration} is deleted"))
     return 0
 

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable
 
 Run = Callable[[argparse.Namespace], int]
+Arguments = Callable[[argparse.ArgumentParser], None]
+"""What gives a command its arguments."""
 
 
 class Adder:
@@ -26,9 +28,18 @@ class Adder:
             parser.add_argument("--json", action="store_true", default=default, help="print JSON, for programs")
         return parser
 
-    def group(self, name: str, summary: str) -> "Adder":
-        """A command that has commands of its own."""
-        return Adder(self._add(name, summary).add_subparsers(metavar="COMMAND", required=True))
+    def group(self, name: str, run: Run, summary: str, listing: str, arguments: Arguments | None = None) -> "Adder":
+        """A command that has commands of its own. By itself it lists, as its `list` does; what stands before `list`
+        holds for that too."""
+        outer = self.command(name, run, summary)
+        inner = Adder.within(outer)
+        parser = inner.command("list", run, listing)
+        if arguments is not None:
+            arguments(outer)
+            arguments(parser)
+        for argument in parser._actions:  # noqa: SLF001 - argparse has no public way to its own arguments
+            argument.default = argparse.SUPPRESS
+        return inner
 
     @staticmethod
     def within(parser: argparse.ArgumentParser) -> "Adder":

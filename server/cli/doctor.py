@@ -5,7 +5,7 @@ import platform
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ from server.checks.connection import Looked, connection_checks, look_up
 from server.checks.runner import runner_checks
 from server.cli.client import Client
 from server.cli.reach import running_socket
+from server.release import release
 from server.sandbox import sandbox_check
 
 _ASKED = ("slack", "smtp", "github", "mcp")
@@ -47,19 +48,12 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
 
 def _versions() -> Check:
     parts = [
-        f"loops {_release()}",
+        f"loops {release() or 'from a source tree'}",
         f"Python {platform.python_version()}",
         f"DBOS {version('dbos')}",
         f"SQLite {sqlite3.sqlite_version}",
     ]
     return Check("versions", "ok", ", ".join(parts))
-
-
-def _release() -> str:
-    try:
-        return version("loops")
-    except PackageNotFoundError:
-        return "from a source tree"
 
 
 def _data_folder(folder: Path) -> Iterator[Check]:

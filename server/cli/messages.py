@@ -14,21 +14,24 @@ _TO = ("slack", "email", "page", "loops")
 
 def add_commands(add: Adder) -> None:
     """outbox, alerts."""
-    outbox = add.group("outbox", "list the messages of loops, and send one again")
-    listing = outbox.command("list", _list, "list messages, the newest first")
-    listing.add_argument("--status", choices=_STATUSES, help="only these")
-    listing.add_argument("--run", metavar="ID", help="only messages of this run")
-    add_paging(listing)
+    summary = "list the messages of loops, and send one again"
+    outbox = add.group("outbox", _list, summary, "list messages, the newest first", _add_listing)
     outbox.command("show", _show, "show a message and what became of it").add_argument("message", metavar="ID")
     again = outbox.command("resend", _resend, "send a message again that is refused, uncertain or only shown")
     again.add_argument("message", metavar="ID")
     again.add_argument("--over", metavar="CONNECTION", help="leave over this connection, by its id")
-    alerts = add.group("alerts", "see which loops fail, and say where failures are told")
-    alerts.command("list", _failing, "list the loops whose last run failed, and where failures are told")
+    summary = "see which loops fail, and say where failures are told"
+    alerts = add.group("alerts", _failing, summary, "list the loops whose last run failed, and where failures are told")
     to = alerts.command("to", _to, "say where the failures of all loops are told")
     to.add_argument("kind", choices=_TO, help="page: the page alone; loops: to whom each loop tells its result")
     to.add_argument("to", nargs="?", metavar="TO", help="a channel's id, or an address")
     to.add_argument("--over", metavar="CONNECTION", help="the connection that it leaves over, by its id")
+
+
+def _add_listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--status", choices=_STATUSES, help="only these")
+    parser.add_argument("--run", metavar="ID", help="only messages of this run")
+    add_paging(parser)
 
 
 def _list(args: argparse.Namespace) -> int:

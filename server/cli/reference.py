@@ -17,7 +17,8 @@ _HEAD = (
     "",
     "A command speaks to the service that `--url` or `LOOPS_URL` names, with the token in `LOOPS_TOKEN`; without them,",
     "to the service that runs on the data folder, as its admin; and where none runs, it opens the database itself.",
-    "Where there is no database either it fails: only `serve` and `migrate` make one.",
+    "Where there is no database either it fails: only `serve` and `migrate` make one. `loops --version` tells the",
+    "release.",
     "",
 )
 _EVERYWHERE = ("config", "url", "project", "json", "help")

@@ -25,10 +25,8 @@ _TURNS = {
 
 def add_commands(add: Adder) -> None:
     """schedules, which lists them, and its commands."""
-    listing = add.command("schedules", _list, "list schedules of workflows, the newest first")
-    _add_listing(listing)
-    inner = Adder.within(listing)
-    _add_listing(inner.command("list", _list, "list schedules of workflows, the newest first"))
+    summary = "list schedules of workflows, the newest first"
+    inner = add.group("schedules", _list, summary, summary, _add_listing)
     create = inner.command("create", _create, "give a workflow another schedule")
     create.add_argument("workflow", metavar="WORKFLOW", help="by id or name")
     _add_fields(create)
@@ -119,7 +117,7 @@ def _path(client: "Client", schedule: str) -> tuple[str, ...]:
 
 def _tell(args: argparse.Namespace, item: Mapping[str, Any]) -> int:
     for warning in item.get("warnings", ()):
-        complain_of(Fault(warning["path"], warning["message"], warning["hint"]), "warning")
+        complain_of(Fault(warning["path"], warning["message"], warning["hint"], warning.get("code", "")), "warning")
     upcoming = _next(item)
     told = f"schedule {item['id']} is {item['status']}: {plain(item['when'])}"
     show(args, item, lambda: say(f"{told}; next {plain(upcoming)}" if upcoming else told))

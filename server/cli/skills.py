@@ -16,14 +16,17 @@ _MOST_READ = 200
 
 def add_commands(add: Adder) -> None:
     """skills list, show, apply, delete."""
-    skills = add.group("skills", "list, show, store and delete the skills of tasks")
-    listing = skills.command("list", _list, "list skills, which tasks name in their input skills")
-    listing.add_argument("--search", metavar="TEXT", help="only those with this in their name or description")
-    add_paging(listing)
+    summary = "list, show, store and delete the skills of tasks"
+    skills = add.group("skills", _list, summary, "list skills, which tasks name in their input skills", _add_listing)
     skills.command("show", _show, "print the SKILL.md of a skill").add_argument("skill", metavar="NAME")
     apply = skills.command("apply", _apply, f"store skills from folders, each with a {MAIN}; what is there is replaced")
     apply.add_argument("folders", nargs="+", metavar="FOLDER")
     skills.command("delete", _delete, "delete a skill").add_argument("skill", metavar="NAME")
+
+
+def _add_listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--search", metavar="TEXT", help="only those with this in their name or description")
+    add_paging(parser)
 
 
 def _list(args: argparse.Namespace) -> int:

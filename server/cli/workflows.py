@@ -48,10 +48,8 @@ def add_commands(add: Adder) -> None:
     lint.add_argument("--ask", action="store_true", help="have the service look, which knows connections and channels")
     validate = add.command("validate", _validate, "check files without storing anything", reaches=False)
     validate.add_argument("files", nargs="+", metavar="FILE", help="JSON or YAML; - is standard input")
-    group = add.group("workflows", "list workflows and change their status")
-    listing = group.command("list", _list, "list workflows, the newest first")
-    listing.add_argument("--status", choices=_STATUSES, help="only these; archived ones show only so")
-    add_paging(listing)
+    summary = "list workflows and change their status"
+    group = add.group("workflows", _list, summary, "list workflows, the newest first", _add_listing)
     for verb, summary in _VERBS.items():
         command = group.command(verb, _changing(verb), summary)
         command.add_argument("workflows", nargs="+", metavar="ID|NAME")
@@ -61,6 +59,11 @@ def add_commands(add: Adder) -> None:
                 help="what becomes of the runs under way: they go on to their end, or are cancelled "
                 "(needed where there are any)",
             )  # fmt: skip
+
+
+def _add_listing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--status", choices=_STATUSES, help="only these; archived ones show only so")
+    add_paging(parser)
 
 
 def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
@@ -194,7 +197,8 @@ def _read_whole(document: dict[str, Any]) -> list[Fault]:
     workflow = linted(parse_workflow(definition))
     if given is None:
         return list(workflow.warnings)
-    entries = read_entries(given, of_loop=workflow.origin_product == "loops")
+    declared = {one.key for one in workflow.variables}
+    entries = read_entries(given, of_loop=workflow.origin_product == "loops", declared=declared)
     return [*workflow.warnings, *(warning for entry in entries for warning in entry.warnings)]
 
 

@@ -1,7 +1,6 @@
 """The server of the protocol: the library's own, with whatever gives and calls our tools behind it."""
 
 from collections.abc import Awaitable, Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -9,6 +8,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 
 from server.mcp.instructions import INSTRUCTIONS
+from server.release import release
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 Listing: TypeAlias = Callable[[Context], Awaitable[types.ListToolsResult]]
@@ -26,7 +26,7 @@ def make_server(listing: Listing, calling: Calling) -> Server[Any]:
 
     return Server(
         "loops",
-        version=_version(),
+        version=release() or "",
         title="Loops",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
@@ -34,10 +34,3 @@ def make_server(listing: Listing, calling: Calling) -> Server[Any]:
         # No argument of ours is a header: without this the library would list all tools before each call.
         get_tool_input_schema=lambda _name: None,
     )
-
-
-def _version() -> str:
-    try:
-        return version("loops")
-    except PackageNotFoundError:  # run from a source tree
-        return ""

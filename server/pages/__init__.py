@@ -7,10 +7,10 @@ from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
 from server.pages.sessions import Sessions
-from server.pages.visit import Visit, answered, not_found, visited
+from server.pages.visit import Visit, answered, nowhere_page, visited
 from server.services import SERVICES
 
-__all__ = ["register_pages"]
+__all__ = ["nowhere_page", "register_pages"]
 
 
 def register_pages(app: web.Application) -> None:
@@ -46,8 +46,6 @@ def register_pages(app: web.Application) -> None:
     app.router.add_post("/deliveries/{id}/replay", visited(starts.replay_delivery, "editor"))
     app.router.add_post("/workflows/{id}/enable", visited(workflows.enable_workflow, "editor"))
     app.router.add_post("/workflows/{id}/disable", visited(workflows.disable_workflow, "editor"))
-    # Programs get their own answers where programs ask.
-    app.router.add_get("/{anywhere:(?!hooks/|api/|mcp(?:/|$)).*}", answered(not_found))
 
 
 async def _home(_visit: Visit) -> web.Response:

@@ -6,6 +6,7 @@ from typing import get_args
 
 import sqlalchemy as sa
 from aiohttp import web
+from markupsafe import Markup
 
 from loops.brief import one_line
 from loops.definition.inputs.base import connection_number
@@ -17,9 +18,10 @@ from loops.store.connections import ConnectionRow
 from loops.store.outbox import OutboxRow
 from notify.compose import LARGEST
 from notify.enqueue import Outbox
-from notify.message import CONNECTION_KIND, EmailTarget, Message
+from notify.message import CONNECTION_KIND, EmailTarget, Message, SlackTarget
 from notify.outbox import ASKED_AGAIN, Status, rests
 from server.pages.addresses import one_of, outbox_cursor, path_of, wanted_id
+from server.pages.drawn import drawn
 from server.pages.inert import Shown, shown_value
 from server.pages.rendering import see_other
 from server.pages.visit import Visit
@@ -28,6 +30,15 @@ PAGE = 50
 _LONGEST_LINE = 100
 STATUSES: tuple[str, ...] = get_args(Status)
 KINDS: Mapping[str, str] = {"slack": "Slack", "email": "Email", "page": "This page"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartShown:
+    """A part of what a message says: as it is written and, of Markdown for Slack, as a reader there sees it."""
+
+    name: str
+    written: Shown
+    drawn: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +175,14 @@ def _message(row: OutboxRow) -> Message | None:
     return Message.from_json(row.message) if row.message else None
 
 
-def _parts(message: Message) -> list[tuple[str, Shown]]:
-    """What it says: each part with its name. HTML is shown as it is written, never rendered."""
-    parts: list[tuple[str, Shown]] = []
-    for name, text in (("Text", message.text), ("HTML", message.html)):
+def _parts(message: Message) -> list[PartShown]:
+    """What it says. HTML is shown as it is written, never rendered."""
+    is_drawn = isinstance(message.target, SlackTarget) and message.format == "markdown"
+    parts: list[PartShown] = []
+    for name, text in (("Text", message.text), ("HTML, as it is written", message.html)):
         if text:
-            parts.append((name, shown_value(text, LARGEST)))
+            draws = is_drawn and text is message.text
+            parts.append(PartShown(name, shown_value(text, LARGEST), drawn(text, message.mentions) if draws else None))
     if message.blocks:
-        parts.append(("Blocks", shown_value(list(message.blocks), LARGEST)))
+        parts.append(PartShown("Blocks", shown_value(list(message.blocks), LARGEST)))
     return parts

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from markupsafe import Markup
+
 from loops.agent.transcript import Call, CallResult, Round, Usage
 from loops.event import JsonValue
 from loops.store.task_queries import Spent
 from loops.store.tasks import TaskRow
 from loops.store.threads import ThreadRow
 from server.cost_words import is_uncounted, with_source
+from server.pages.drawn import drawn
 from server.pages.inert import Shown, laid_out_json, shown_value
 from server.pages.money import money, spent_words
 from server.pages.outputs import OutputShown
@@ -108,11 +111,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What the task came to: its report, the fields that were asked for, the pull requests."""
+    """What the task came to: its report as written and as drawn, the fields that were asked for, the pull requests."""
 
     message: Shown | None
     output: tuple[tuple[str, Shown], ...]
     pr_urls: tuple[str, ...]
+    drawn: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +286,12 @@ def _came(result: Mapping[str, JsonValue] | None) -> Came | None:
         return None
     output, urls = result.get("output"), result.get("pr_urls")
     fields = output.items() if isinstance(output, dict) else ()
+    message = _text(result.get("final_message"))
     return Came(
-        _text(result.get("final_message")),
+        message,
         tuple((name, _field(value)) for name, value in fields),
         tuple(str(url) for url in urls) if isinstance(urls, list) else (),
+        None if message is None else drawn(message.text),
     )
 
 

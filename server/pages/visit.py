@@ -2,13 +2,13 @@
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from loops.errors import AccessError, LoopsError, NotAuthenticated
+from loops.errors import LoopsError, NotAuthenticated
 from server.access import principal_of
 from server.auth import ROLES, Principal, Role, require
 from server.pages.addresses import HOME, SIGN_IN, path_of
@@ -23,6 +23,7 @@ _TITLES = {
     400: "That cannot be read",
     403: "Not allowed",
     404: "Not found",
+    405: "Not possible here",
     409: "Not possible now",
     503: "Not possible now",
 }
@@ -107,10 +108,15 @@ def _error_page(request: web.Request, status: int, title: str, message: str = ""
     return rendered("error.html", status, who=request.get(_WHO), title=title, message=message, hint=hint)
 
 
-async def not_found(request: web.Request) -> web.Response:
-    """Any path that leads nowhere; it says so to everybody."""
+async def nowhere_page(request: web.Request, allowed: Collection[str]) -> web.Response:
+    """Any path that leads nowhere, or takes other methods; it says so to everybody."""
     try:
         request[_WHO] = await principal_of(request)
-    except AccessError:
+    except LoopsError:
         log.debug("nothing there, and nobody signed in")
-    return _error_page(request, 404, _TITLES[404], "No page has this address.")
+    if not allowed:
+        return _error_page(request, 404, _TITLES[404], "No page has this address.")
+    takes, told = sorted(allowed), f"This address does not take {request.method}."
+    page = _error_page(request, 405, _TITLES[405], told, f"It takes {', '.join(takes)}.")
+    page.headers["Allow"] = ",".join(takes)
+    return page

@@ -19,7 +19,7 @@ from loops.store import connections, tables
 from server.api.routes import PREFIX, ROUTES, Route
 from server.app import Service
 from server.auth import SESSION_COOKIE, SESSION_PURPOSE, digest, session_value
-from tests.integration.serving import SECRET, Api, eventually, fresh_project, fresh_token, listening
+from tests.integration.serving import SECRET, Api, eventually, fresh_project, fresh_token, listening, workflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -180,7 +180,37 @@ async def test_unknown_paths_and_methods_are_answered_in_the_same_form(
     async with session.patch(f"/api/projects/{api.project}/workflows") as answer:
         assert answer.status == 405
         assert {*answer.headers["Allow"].split(",")} == {"GET", "HEAD", "POST"}
-        assert (await answer.json())["error"]["code"] == "request.method"
+        error = (await answer.json())["error"]
+        assert (error["code"], error["hint"]) == ("request.method", "it takes GET, HEAD, POST")
+
+
+WRONG_ADDRESSES = {
+    "GET /api": "",
+    "POST /api": "",
+    "GET /hooks": "",
+    "POST /hooks/gitlab/1": "",
+    "POST /hooks/github/1/2": "",
+    "GET /hooks/github/1": "POST",
+    "PUT /hooks/slack/1": "POST",
+    "GET /batch/": "OPTIONS,POST",
+    "PUT /ingest/flags": "GET,OPTIONS,POST",
+    "POST /ingest/i/v1/e/": "",
+    "GET /mcp": "POST",
+    "POST /mcp/a/b": "",
+    "POST /live": "GET,HEAD",
+}
+
+
+async def test_a_program_at_a_wrong_address_is_told_what_mends_it(api: Api, session: aiohttp.ClientSession) -> None:
+    for asked, allowed in WRONG_ADDRESSES.items():
+        method, path = asked.split()
+        async with session.request(method, path, headers={"Origin": "https://shop.example"}) as answer:
+            told, of_any_origin = (await answer.json())["error"], "Access-Control-Allow-Origin" in answer.headers
+        code = (405, "request.method") if allowed else (404, "request.not_found")
+        assert (answer.status, told["code"], answer.headers.get("Allow", "")) == (*code, allowed), asked
+        assert told["hint"].startswith("it takes") == bool(allowed)
+        assert told["hint"]
+        assert of_any_origin == (path in {"/batch/", "/ingest/flags"})
 
 
 @pytest.mark.parametrize("piece", ["%00", "%0a", "x" * 400, "%F0%9F%8E%89", "..%2f..", "%ed%a0%80", "' OR 1=1"])
@@ -315,6 +345,18 @@ async def test_a_kind_that_nothing_is_delivered_to_has_no_hook(api: Api) -> None
     assert made["config"] == {**settings, "port": "2525"}
 
 
+async def test_a_password_that_would_travel_in_clear_text_is_warned_of_as_long_as_it_would(api: Api) -> None:
+    settings = {"host": "mail.example.org", "from": "loops@example.org", "security": "none"}
+    signed = {**settings, "username": "ada", "password": "hush"}
+    plain = await api.post("integrations", {"kind": "smtp", "name": "plain", "settings": settings})
+    clear = await api.post("integrations", {"kind": "smtp", "name": "clear", "settings": signed})
+    (warning,) = clear["warnings"]
+    assert "clear text" in warning["message"]
+    assert "starttls" in warning["hint"]
+    _, changed = await api.call("PATCH", f"integrations/{clear['id']}", {"settings": {"security": "tls"}})
+    assert (plain["warnings"], changed["warnings"]) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -348,6 +390,50 @@ async def test_the_hook_of_a_deleted_connection_is_gone(api: Api) -> None:
     assert (await api.call("POST", hook, raw=b"{}", headers={}))[0] in {400, 401}
     await api.call("DELETE", f"integrations/{hook.rpartition('/')[2]}")
     await eventually(lambda: api.call("POST", hook, raw=b"{}", headers={}), lambda answer: answer[0] == 404)
+
+
+def saying(name: str, template: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """A draft whose one step has these inputs."""
+    shown = workflow(name, {"type": "manual"}, status="draft")
+    kind = {"template-email": "function_email"}.get(template, "function")
+    config = {"template_id": template, "inputs": {key: {"value": value} for key, value in inputs.items()}}
+    shown["actions"][1] |= {"type": kind, "config": config}
+    return shown
+
+
+async def test_a_connection_that_is_needed_is_deleted_only_where_that_is_said(
+    service: Service, session: aiohttp.ClientSession
+) -> None:
+    api = await fresh_project(service, session)
+    hub = (await api.github()).rpartition("/")[2]
+    slack, mail, wiki = [
+        (await api.post("integrations", {"kind": kind, "name": kind, "settings": settings}))["id"]
+        for kind, settings in (
+            ("slack", {"signing_secret": "x"}),
+            ("smtp", {"host": "mail.example.org", "from": "loops@example.org"}),
+            ("mcp", {"url": "https://wiki.example.org/mcp"}),
+        )
+    ]
+    mailed = {"from": {"integrationId": mail}, "to": {"email": "ada@example.org"}, "subject": "x", "text": "x"}
+    for one in (
+        saying("says", "template-slack", {"slack_workspace": slack, "channel": "C1", "text": "x"}),
+        saying("mails", "template-email", {"email": {**mailed, "html": ""}}),
+        saying("asks", "template-posthog-create-task", {"prompt": "Look.", "connectors": [wiki]}),
+        listening("hears", "issues"),
+    ):
+        await api.post("workflows", one)
+    await api.call("PUT", "alerts", {"target": {"kind": "slack", "connection": slack, "to": "C1"}})
+    needed = {slack: ["'says'", "the alerts of failures"], mail: ["'mails'"], wiki: ["'asks'"], hub: ["'hears'"]}
+    for number, names in needed.items():
+        status, error = await api.refused("DELETE", f"integrations/{number}")
+        assert (status, error["code"]) == (409, "store.conflict")
+        assert error["message"].endswith(f"is needed by {', '.join(names)}")
+        assert "force=true" in error["hint"]
+    # Events of GitHub are heard over any connection to it: of two neither is needed.
+    other = (await api.github()).rpartition("/")[2]
+    for asked in (other, f"{slack}?force=true", f"{mail}?force=true", f"{hub}?force=true"):
+        assert (await api.call("DELETE", f"integrations/{asked}"))[0] == 204
+    assert (await api.refused("DELETE", f"integrations/{wiki}?force=yes"))[0] == 400
 
 
 async def test_a_connection_of_another_project_cannot_be_deleted(

@@ -207,7 +207,7 @@ async def test_a_mail_server_is_reached_and_signed_in_to_and_gets_no_mail(site, 
         number = await connect(site, "smtp", {**plain, "security": "none"})
         _, told = await get(site, token, f"integrations/{number}/check")
         assert told["checks"] == [
-            {"name": "smtp work", "state": "ok", "message": "127.0.0.1 is reached by none", "hint": ""}
+            {"name": "smtp work", "state": "ok", "message": "127.0.0.1 is reached without TLS", "hint": ""}
         ]
         await site.services.writer.run(lambda connection: connections.delete(connection, DEFAULT_PROJECT, number))
         starttls = await connect(site, "smtp", plain)

@@ -228,8 +228,14 @@ async def test_a_message_that_no_connection_takes_is_shown_with_its_reason_and_i
         assert words in listed.text
     assert f"/outbox/{message_id}" in listed.links()
     page = await read(site, f"/outbox/{message_id}")
-    for words in ("To #alerts by Slack", "nobody was sent it", "This project has no connection 7", "All is **well**"):
+    for words in (
+        "To #alerts by Slack",
+        "nobody was sent it",
+        "This project has no connection 7",
+        "Report All is well",
+    ):
         assert words in page.text
+    assert "As it is written# Report All is **well**" in page.text
 
 
 async def test_the_page_of_a_message_tells_where_it_comes_from_and_how_far_it_came(site: Site) -> None:

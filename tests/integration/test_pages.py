@@ -470,7 +470,15 @@ async def test_no_page_says_so_to_everybody_and_shows_the_way_to_those_who_are_s
     assert Seen((await site.get("/nowhere")).text).all("nav")
 
 
-@pytest.mark.parametrize("path", ["/hooks/github/1", "/hooks/nobody/1", "/api/nothing", "/mcp"])
+async def test_a_page_that_is_asked_for_by_a_wrong_method_is_a_page_that_says_so(site: Site) -> None:
+    for path, status, allowed in (("/runs", 405, "GET,HEAD"), ("/sign-out", 405, "POST"), ("/nowhere", 404, None)):
+        answer = await (site.get(path) if allowed == "POST" else site.post(path))
+        assert (answer.status, answer.headers.get("Allow")) == (status, allowed)
+        assert "<html" in answer.text
+        assert "text/html" in answer.headers["Content-Type"]
+
+
+@pytest.mark.parametrize("path", ["/hooks/github/1", "/hooks/nobody/1", "/api/nothing", "/api", "/batch/", "/mcp"])
 async def test_programs_are_not_answered_with_pages(site: Site, path: str) -> None:
     answer = await site.get(path)
     assert answer.status in {404, 405}

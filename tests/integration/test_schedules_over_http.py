@@ -242,12 +242,26 @@ async def test_a_file_with_schedules_makes_the_workflow_have_those(api: Api) -> 
     assert again["change"] == "unchanged"
     assert await of(api, made["id"]) == [first, second]
 
-    changed = await applied(api, {**flow, "schedules": [{**DAILY, "variables": {"customer": "acme"}}]})
+    shortened = {**flow, "schedules": [{**DAILY, "variables": {"customer": "acme", "custmer": 1}}]}
+    removed = "0 2 * * * (Europe/Berlin) {}: the file does not have it"
+    undeclared = {
+        "path": "schedules[0].variables.custmer",
+        "message": "is none of the workflow's variables",
+        "hint": 'did you mean "customer"?',
+        "code": "undeclared-schedule-variable",
+    }
+    warned = (await api.post("workflows/validate", {"document": shortened}))["warnings"]
+    assert warned[0] == undeclared
+    assert [one["message"] for one in warned[1:]] == [removed.format("would be removed")]
+    changed = await applied(api, shortened)
     assert changed["change"] == "updated"
+    assert changed["warnings"][0] == undeclared
+    assert [one["message"] for one in changed["warnings"][1:]] == [removed.format("is removed")]
+    assert '{"cron": "0 2 * * *", "timezone": "Europe/Berlin", ' in changed["warnings"][1]["hint"]
     (kept,) = await of(api, made["id"])
     assert (kept["id"], kept["variables"], kept["next_run_at"]) == (
         first["id"],
-        {"customer": "acme"},
+        {"customer": "acme", "custmer": 1},
         first["next_run_at"],
     )
 

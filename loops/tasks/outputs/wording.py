@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from loops.agent.sanitise import sanitised
 from loops.own_output import BRANCHES
-from loops.tasks.outputs.inert import inert, inert_plain
+from loops.tasks.outputs.inert import inert, inert_around_code, inert_plain
 
 LONGEST = 62_000
 """Of a text with all that is added to it; GitHub takes 65,536 characters."""
@@ -15,26 +15,27 @@ _LONGEST_SLUG = 40
 _LONGEST_SUBJECT = 100
 
 
-def said(text: str) -> str:
-    """A text of an agent's for an issue, a comment or a pull request.
+def said(text: str, home: str = "", *, becomes_commit: bool = False) -> str:
+    """A text of an agent's for an issue, a comment or a pull request on the GitHub whose host is `home`.
 
     Whoever it mentions is not called, other repositories hear nothing of it, no line is an order to a bot, and nothing
     in it keeps checks from running or names another author where it becomes a commit.
     """
-    return inert(text)[:LONGEST].rstrip()
+    whole = inert(text, home) if becomes_commit or len(text) > LONGEST else inert_around_code(text, home)
+    return whole[:LONGEST].rstrip() if len(whole) <= LONGEST else inert(text, home)[:LONGEST].rstrip()
 
 
-def title_line(text: str, most: int = 200) -> str:
+def title_line(text: str, most: int = 200, home: str = "") -> str:
     """One line, without mentions."""
-    line = inert_plain(" ".join(text.split()))
+    line = inert_plain(" ".join(text.split()), home)
     line = " ".join(line.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def commit_message(title: str, body: str) -> str:
+def commit_message(title: str, body: str, home: str = "") -> str:
     """The message of a commit: nothing in it keeps the checks of the repository from running, and it has one author."""
-    subject = title_line(title, _LONGEST_SUBJECT)
-    rest = inert_plain(body)[:LONGEST].rstrip()
+    subject = title_line(title, _LONGEST_SUBJECT, home)
+    rest = inert_plain(body, home)[:LONGEST].rstrip()
     return f"{subject}\n\n{rest}\n" if rest else f"{subject}\n"
 
 

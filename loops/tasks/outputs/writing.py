@@ -144,9 +144,10 @@ class OutputWriter:
     @asynccontextmanager
     async def _prepared(self, job: Job, to: Destination, row: OutputRow) -> AsyncIterator[Writing]:
         """What is to be written, checked. Raises PatchRefused, RepositoryError or ExternalError."""
-        text, desk = said(str(row.body.get("body") or "")), to.desk
+        desk, home = to.desk, to.desk.at.home
+        text = said(str(row.body.get("body") or ""), home)
         since = row.created_at - timedelta(minutes=5)
-        marker, title = marker_of(row.task_id, row.number), title_line(str(row.body.get("title") or ""))
+        marker, title = marker_of(row.task_id, row.number), title_line(str(row.body.get("title") or ""), home=home)
         subject = int(row.body.get("subject") or 0)
         match row.kind:
             case "pull_request":
@@ -168,10 +169,12 @@ class OutputWriter:
         body = str(row.body.get("body") or "")
         branch, message = branch_name(title, row.task_id), str(row.body.get("message") or "").strip()
         subject, _, rest = message.partition("\n") if message else (title, "", body)
-        whole = self._signed(job, to, row, said(body), "Opened as a draft, to be reviewed by a person,", None)
+        home = to.desk.at.home
+        text = said(body, home, becomes_commit=True)
+        whole = self._signed(job, to, row, text, "Opened as a draft, to be reviewed by a person,", None)
         async with self._patches.applied(to.base, patch, self._how.rules) as applied:
             email = f"{to.login}@users.noreply.github.com"
-            sha = await applied.commit(commit_message(subject, rest), Author(to.login, email, row.created_at))
+            sha = await applied.commit(commit_message(subject, rest, home), Author(to.login, email, row.created_at))
 
             async def write() -> str:
                 now = self._clock.now()

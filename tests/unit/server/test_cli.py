@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
@@ -47,6 +48,29 @@ def _commands(parser: argparse.ArgumentParser, before: tuple[str, ...] = ()) -> 
 def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--help"]) == 0
     assert "usage: loops " + " ".join(command) in capsys.readouterr().out
+
+
+GROUPS = ["workflows", "schedules", "outbox", "alerts", "integrations", "skills", "token"]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_of_commands_lists_by_itself_as_its_list_does(group: str) -> None:
+    by_itself, listing = (vars(build_parser().parse_args(given)) for given in ([group], [group, "list"]))
+    assert by_itself == listing
+    assert callable(by_itself["execute"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["outbox", "--status", "refused", "list"], ["outbox", "list", "--status", "refused"]]
+)
+def test_what_narrows_a_list_may_stand_before_it_or_behind_it(arguments: list[str]) -> None:
+    given = build_parser().parse_args(arguments)
+    assert (given.status, given.limit) == ("refused", 50)
+
+
+def test_the_release_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"loops {version('loops')}\n"
 
 
 def test_help_imports_nothing_that_takes_long() -> None:

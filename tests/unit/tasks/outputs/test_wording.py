@@ -2,18 +2,25 @@
 
 import html
 import re
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops.invisible import without_invisible
+from loops.tasks.outputs.code import certain_code
 from loops.tasks.outputs.wording import branch_name, commit_message, said, title_line, with_footer
 from tests.contract.test_agent_outputs import HIDDEN
 
+
+def body(text: str) -> str:
+    return said(text, becomes_commit=True)
+
+
 PLACES = {
     "comment": said,
-    "body": said,
+    "body": body,
     "title": title_line,
     "commit": lambda text: commit_message("Fine.", text),
     "subject": lambda text: commit_message(text, "Fine."),
@@ -55,9 +62,61 @@ def test_no_line_is_an_order_and_no_other_repository_hears_of_it():
         assert f"redirect.github.com/acme/other/{address.split('/')[-2]}/5" in said(f"see [it]({address}).")
 
 
+HOME = "git.acme.example:8443"
+
+
+@pytest.mark.parametrize("place", ["issues/12", "pull/12", "discussions/12", "commit/1a2b3c", "pull/12#discussion_r1"])
+def test_nothing_on_another_github_hears_of_links_to_it_and_they_lead_there_all_the_same(place):
+    link = f"https://{HOME}/acme/other/{place}"
+    written = said(f"see [it]({link}) and {link.upper()}.", HOME)
+    assert f"{HOME}/acme/other/{place.partition('/')[0]}/%31" in written
+    assert not re.search(rf"{HOME}/acme/other/[a-z]+/1", written, re.IGNORECASE)
+    assert unquote(written) == f"see [it]({link}) and {link.upper()}."
+    assert said(written, HOME) == written
+    assert said(f"see {link}") == f"see {link}"
+    assert said("https://github.com/a/b/pull/1", HOME) == "https://redirect.github.com/a/b/pull/1"
+    assert "/%31" in commit_message("Fine.", link, HOME)
+    # However it is spelled.
+    assert "/%31" in said(link.replace(".", "&#46;").replace("/acme", "\\/acme"), HOME)
+
+
+CODE = [
+    "run `npm i @types/node` or `@app.route`",
+    "```python\n@pytest.fixture\ndef it():\n    return 'acme/w#1'\n```\n\nand (`a@b @c`) is fine",
+    "# Fix\n\n- as `@octocat` says\n- so\n\n~~~~\n/usr/bin/env python\n```\n@octocat\n~~~~",
+    "```\nsee https://github.com/acme/w/issues/1 &#64;x <b>\n```",
+]
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_what_is_code_beyond_doubt_stays_as_it_is_so_that_it_can_be_copied(text):
+    assert said(text) == text
+    assert "\u200b" in body(text) or "redirect" in body(text)  # what may become a commit has no code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`@octocat", "``@octocat``", "\\`@octocat`", "a`@octocat`", "`a\n@octocat`", "| `a | @octocat` |",
+        "``` @octocat ```", "```\n@octocat", "x\n ```\n@octocat\n```", "> ```\n@octocat\n```",
+        "- x\n  ```\n  @octocat\n  ```", "```\na\n ```\n@octocat\n```", "<pre>\n\n```\n</pre> @octocat\n```",
+        "$`@octocat`$ `@octocat`", "`x\n`@octocat`", "https://x.example/` `@octocat`",
+        "$$\n```\n@octocat\n```\n$$", "```a`b\n@octocat\n```", "\ue0000\ue001 `@octocat`",
+    ],
+)  # fmt: skip
+def test_where_anything_speaks_against_code_nobody_is_called(text):
+    assert "@octocat" not in said(text)
+
+
+def test_an_order_is_none_in_code_either_and_a_path_is_no_order():
+    assert (
+        said("```\n/approve\n/merge now\n/usr/bin/x\n```") == "```\n\u200b/approve\n\u200b/merge now\n/usr/bin/x\n```"
+    )
+
+
 ACTING = {
     "mention": re.compile(r"(?<![A-Za-z0-9])@[A-Za-z0-9]"),
-    "order": re.compile(r"^\s*/[a-z]", re.MULTILINE | re.IGNORECASE),
+    "order": re.compile(r"^\s*/[a-z][^/\s]*(?:\s|$)", re.MULTILINE | re.IGNORECASE),
     "elsewhere": re.compile(r"[\w.-]/[\w.-]+#\d|(?<![\w.-])github\.com/\w+/\w+/(?:issues|pull)/"),
     "skip": re.compile(
         r"\[(?:skip ci|ci skip|no ci|skip actions)\]|\*{3}NO_CI|^skip-checks:", re.MULTILINE | re.IGNORECASE
@@ -71,6 +130,13 @@ def acting(written: str) -> list[str]:
     rendered = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", html.unescape(written))
     read = (written, html.unescape(written), rendered)
     return [name for name, pattern in ACTING.items() if any(pattern.search(one) for one in read)]
+
+
+def around_code(written: str) -> str:
+    """A text in which code is a word."""
+    for one in reversed(certain_code(written)):
+        written = f"{written[: one.start]}code{written[one.end :]}"
+    return written
 
 
 TRICKS = [
@@ -103,9 +169,9 @@ PIECES = st.sampled_from(
 @settings(max_examples=300)
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_whatever_is_put_together_acts_nowhere_and_said_again_it_stays(text):
-    for write in (said, title_line):
+    for write in (said, body, title_line):
         written = write(text)
-        assert acting(written) == []
+        assert acting(around_code(written) if write is said else written) == []
         assert write(written) == written
     assert acting(commit_message("Fine.", text)) == []
 
