@@ -2,14 +2,13 @@
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from loops.store.brake_tables import holds
 from loops.store.tables import deliveries
-from tests.acceptance.victims import OPEN, Victim, addresses, free_port, prepare
+from tests.acceptance.victims import OPEN, Places, Victim, free_port, prepare
 from tests.integration.running import delay_action, eventually, issue, log_action, workflow
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.postgres]
@@ -56,9 +55,7 @@ async def over(victim: Victim) -> None:
     assert hold["released_at"] >= hold["due_at"]
 
 
-async def test_what_is_held_or_waits_as_a_process_is_killed_runs_once_in_the_next(
-    postgres_server: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with addresses(postgres_server, tmp_path_factory.mktemp, lanes=1) as places:
-        victims = [Victim(folder, url, await prepare(folder, url, HELD, QUEUED), free_port()) for folder, url in places]
+async def test_what_is_held_or_waits_as_a_process_is_killed_runs_once_in_the_next(places: Places) -> None:
+    with places.opened(lanes=1) as opened:
+        victims = [Victim(folder, url, await prepare(folder, url, HELD, QUEUED), free_port()) for folder, url in opened]
         await asyncio.gather(*map(killed_and_back, victims))

@@ -5,14 +5,12 @@ import asyncio
 import pytest
 
 from tests.acceptance.flood import LISTENING, Flood
-from tests.acceptance.victims import Victim, addresses, free_port, prepare
+from tests.acceptance.victims import Victim, free_port, prepare
 
 pytestmark = pytest.mark.postgres
 
 
-async def test_no_delivery_that_was_answered_is_lost_when_the_service_is_killed_under_full_load(
-    postgres_server, tmp_path_factory
-):
+async def test_no_delivery_that_was_answered_is_lost_when_the_service_is_killed_under_full_load(places):
     async def flooded(victim):
         victim.begin()
         try:
@@ -23,6 +21,6 @@ async def test_no_delivery_that_was_answered_is_lost_when_the_service_is_killed_
         finally:
             await victim.end()
 
-    with addresses(postgres_server, tmp_path_factory.mktemp, lanes=1) as places:
-        victims = [Victim(folder, url, await prepare(folder, url, LISTENING), free_port()) for folder, url in places]
+    with places.opened(lanes=1) as opened:
+        victims = [Victim(folder, url, await prepare(folder, url, LISTENING), free_port()) for folder, url in opened]
         await asyncio.gather(*map(flooded, victims))

@@ -18,7 +18,7 @@ from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
 from server.app import Wiring
 from tests.acceptance import repository_service
-from tests.acceptance.victims import OPEN, Victim, addresses, free_port
+from tests.acceptance.victims import OPEN, Places, Victim, free_port
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
 from tests.integration.github_loops import connect
 from tests.integration.repository_tasks import FILES, working
@@ -70,10 +70,10 @@ async def prepared(folder: Path, url: str, hub: RepositoryGitHub) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def yards(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Yard]]:
+async def yards(places: Places, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Yard]]:
     made: list[Yard] = []
     async with AsyncExitStack() as opened:
-        for folder, address in opened.enter_context(addresses(postgres_server, tmp_path_factory.mktemp, lanes=1)):
+        for folder, address in opened.enter_context(places.opened(lanes=1)):
             remote = tmp_path_factory.mktemp("remote")
             hub = await opened.enter_async_context(repository_github(remote))
             hub.git.create(NAME, FILES)

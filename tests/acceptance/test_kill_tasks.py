@@ -18,7 +18,7 @@ from loops.store import connections
 from loops.store.tables import outbox, runs
 from loops.store.task_tables import notes, task_rounds, tasks
 from server.app import Wiring
-from tests.acceptance.victims import OPEN, Victim, addresses, free_port, named, together
+from tests.acceptance.victims import OPEN, Places, Victim, free_port, named, together
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.doubles.smtp import SmtpDouble, smtp
 from tests.integration.running import Running, eventually, issue, running, workflow
@@ -103,13 +103,13 @@ async def prepared(folder: Path, url: str, slack_url: str, port: int) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def reporters(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Reporter]]:
+async def reporters(places: Places, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Reporter]]:
     """One on SQLite and one on Postgres for each lane, with a Slack of its own and one mail server for all."""
     made: list[Reporter] = []
     async with AsyncExitStack() as opened:
         mails = tmp_path_factory.mktemp("smtp")
         post, _tls = await opened.enter_async_context(smtp(mails, security="none", password=False))
-        for folder, address in opened.enter_context(addresses(postgres_server, tmp_path_factory.mktemp)):
+        for folder, address in opened.enter_context(places.opened()):
             double = await opened.enter_async_context(slack())
             hook = await prepared(folder, address, double.url, post.port)
             made.append(Reporter(Victim(folder, address, hook, free_port()), double, post))

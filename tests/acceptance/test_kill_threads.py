@@ -18,7 +18,7 @@ from loops.store.tables import runs
 from loops.store.task_tables import task_rounds
 from loops.store.thread_tables import thread_messages, threads
 from server.app import Wiring
-from tests.acceptance.victims import Victim, addresses, free_port, named, together
+from tests.acceptance.victims import Places, Victim, free_port, named, together
 from tests.doubles.slack import TOKEN, SlackDouble, slack
 from tests.integration.running import eventually, running
 from tests.integration.slack_loops import SECRET, connect, encoded, post, signed
@@ -26,6 +26,7 @@ from tests.integration.threading import thread_loop
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
 _numbers = itertools.count(1)
+LANES = 3
 
 
 @dataclass
@@ -73,11 +74,11 @@ async def prepared(folder: Path, url: str, slack_url: str) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def speakers(postgres_server: Any, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Speaker]]:
+async def speakers(places: Places) -> AsyncIterator[list[Speaker]]:
     """One on SQLite and one on Postgres for each lane."""
     made: list[Speaker] = []
     async with AsyncExitStack() as opened:
-        for folder, address in opened.enter_context(addresses(postgres_server, tmp_path_factory.mktemp)):
+        for folder, address in opened.enter_context(places.opened(LANES)):
             double = await opened.enter_async_context(slack())
             number = await prepared(folder, address, double.url)
             made.append(Speaker(Victim(folder, address, 0, free_port()), double, number))
@@ -119,7 +120,7 @@ async def answered_once(speaker: Speaker, point: str, nth: int) -> None:
     assert len([one for one in speaker.slack.reactions if one[1] == first]) == 1
 
 
-@pytest.mark.parametrize("points", together(POINTS), ids=named)
+@pytest.mark.parametrize("points", together(POINTS, LANES), ids=named)
 async def test_killed_at_any_point_of_a_turn_what_was_said_is_told_once_and_answered_once(speakers, points):
     lanes = [(speakers[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
     await asyncio.gather(*(answered_once(one, *point) for both, point in lanes for one in both))
@@ -128,4 +129,4 @@ async def test_killed_at_any_point_of_a_turn_what_was_said_is_told_once_and_answ
 async def test_after_all_that_every_run_was_started_by_a_message_at_the_top(speakers):
     for speaker in speakers:
         found = await speaker.victim.found(sa.select(runs.c.id, runs.c.status))
-        assert [one["status"] for one in found] == ["completed"] * (len(POINTS) // 3)
+        assert [one["status"] for one in found] == ["completed"] * (len(POINTS) // LANES)

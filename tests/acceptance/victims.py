@@ -18,17 +18,17 @@ from loops.store.database import is_sqlite
 from loops.store.tables import deliveries, runs
 from server.app import Role, Wiring
 from tests.acceptance import killer
-from tests.conftest import new_postgres
+from tests.conftest import new_postgres, new_sqlite
 from tests.integration.running import eventually, running, signed
 
 OPEN = {"queued", "running", "waiting"}
 # So many are killed beside each other, each on databases of its own: most of a takeover is waiting.
-LANES = 3
+LANES = 5
 
 
-def together(points: Sequence[tuple[str, int]]) -> list[tuple[tuple[str, int], ...]]:
+def together(points: Sequence[tuple[str, int]], lanes: int = LANES) -> list[tuple[tuple[str, int], ...]]:
     """The points in groups, one for each lane."""
-    return [tuple(points[start : start + LANES]) for start in range(0, len(points), LANES)]
+    return [tuple(points[start : start + lanes]) for start in range(0, len(points), lanes)]
 
 
 def named(group: Sequence[tuple[str, int]]) -> str:
@@ -36,21 +36,31 @@ def named(group: Sequence[tuple[str, int]]) -> str:
     return ",".join(f"{point}-{nth}" for point, nth in group)
 
 
-@contextmanager
-def addresses(server: Any, folder: Callable[[str], Path], lanes: int = LANES) -> Iterator[list[tuple[Path, str]]]:
-    """A folder and an empty database for each lane, on SQLite and on Postgres."""
-    with ExitStack() as opened:
-        found = []
-        for _lane in range(lanes):
-            own = folder("sqlite")
-            found.append((own, f"sqlite:///{own / 'loops.db'}"))
-            found.append((folder("postgres"), opened.enter_context(new_postgres(server))))
-        yield found
+@dataclass(frozen=True)
+class Places:
+    """Where services lie: folders, and copies of the databases that hold every table and no row."""
+
+    server: Any
+    postgres_template: str
+    sqlite_template: Path
+    folder: Callable[[str], Path]
+
+    @contextmanager
+    def opened(self, lanes: int = LANES) -> Iterator[list[tuple[Path, str]]]:
+        """A folder and a database for each lane, on SQLite and on Postgres."""
+        with ExitStack() as stack:
+            found = []
+            for _lane in range(lanes):
+                own = self.folder("sqlite")
+                found.append((own, new_sqlite(self.sqlite_template, own)))
+                copied = new_postgres(self.server, self.postgres_template)
+                found.append((self.folder("postgres"), stack.enter_context(copied)))
+            yield found
 
 
-# Forked from a process that has imported everything, so that a start costs what the service costs.
+# Forked from a process that has done what all starts have in common, so that a start costs what the service costs.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.acceptance.killer"])
+_processes.set_forkserver_preload(["tests.acceptance.preloaded"])
 
 
 def free_port() -> int:

@@ -111,5 +111,5 @@ async def test_nobody_takes_over_what_a_stopping_worker_still_runs(postgres_url,
 
 def _worker(folder: Path, url: str) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.acceptance.killer"])
+    context.set_forkserver_preload(["tests.acceptance.preloaded"])
     return context.Process(target=killer.serve, args=(folder, url, 0, "worker"), kwargs={"hasty": True}, daemon=True)
