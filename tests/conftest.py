@@ -34,6 +34,11 @@ MAY_ASK_NPM = os.environ.get(TEST_VARIABLES[1]) == "1"
 AGENTS = os.environ.get(TEST_VARIABLES[2])
 """The folder of a package.json where coding agents are installed by npm, or to be installed (800 MB)."""
 
+WAITING = {"acceptance", "integration"}
+"""Folders of tests that wait for other processes and for time, more than they compute."""
+LONGEST = ["test_kill", "test_kill_tasks"]
+"""Of the files there, those that take longest."""
+
 _numbers = itertools.count(1)
 _runtime_dir = pytest.StashKey[Path]()
 
@@ -58,6 +63,23 @@ def pytest_xdist_auto_num_workers() -> int:
     """Tests wait as long as they compute, so half as many workers again as there are cores keep those busy."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(2, cores * 3 // 2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several processes take files in this order. Those that wait stand among those that compute, which keeps the
+    cores busy; the longest come first, and nothing long comes last, when the other processes have nothing to do."""
+    if not hasattr(config, "workerinput"):
+        return
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [file for file in files if not WAITING.isdisjoint(file.parts)]
+    waiting.sort(key=lambda file: LONGEST.index(file.stem) if file.stem in LONGEST else len(LONGEST))
+    computing = [file for file in files if WAITING.isdisjoint(file.parts)]
+    ranks = {file: 0.9 * number / len(waiting) for number, file in enumerate(waiting)}
+    ranks |= {file: number / len(computing) for number, file in enumerate(computing)}
+    items[:] = [item for file in sorted(files, key=ranks.__getitem__) for item in files[file]]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,10 +4,12 @@
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
@@ -17,10 +19,41 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, NoReturn
 
 ROOT = Path(__file__).parents[1]
 _PACKAGES = ("config", "loops", "triggers", "notify", "server")
 _LARGEST = 1 << 20
+_NUMBER = 10  # so many bytes tell one
+
+
+class Forked:
+    """A command that goes on beside who started it."""
+
+    def __init__(self, told: int) -> None:
+        self._told = told
+        self.pid = int(os.read(told, _NUMBER))
+        self._code: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        """Nothing once it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        """Its exit code, or None as long as it runs."""
+        with contextlib.suppress(TimeoutError):
+            return self.wait(0)
+        return None
+
+    def wait(self, seconds: float) -> int:
+        """Its exit code. Raises TimeoutError."""
+        if self._code is None:
+            if not select.select([self._told], [], [], seconds)[0]:
+                raise TimeoutError(f"process {self.pid} has not ended within {seconds} s")
+            self._code = int(os.read(self._told, _NUMBER))
+            os.close(self._told)
+        return self._code
 
 
 class Forking:
@@ -50,6 +83,16 @@ class Forking:
             raise subprocess.TimeoutExpired([*arguments], seconds, *texts)
         return subprocess.CompletedProcess([*arguments], code, *texts)
 
+    def start(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], output: IO[str]) -> Forked:
+        """Begin `loops ARGUMENTS`; it writes both that it says and its errors into a file."""
+        told, tells = os.pipe()
+        asked = json.dumps([list(arguments), str(folder), dict(environ)]).encode()
+        with open(os.devnull) as nothing:  # noqa: PTH123 - not a path
+            files = [nothing.fileno(), output.fileno(), output.fileno(), tells]
+            socket.send_fds(self._socket, [asked], files)
+        os.close(tells)
+        return Forked(told)
+
     def _end_of(self, pid: int, seconds: float) -> int | None:
         self._socket.settimeout(seconds)
         try:
@@ -78,9 +121,12 @@ def _import_all() -> None:
 
 def _serve(asked_through: socket.socket) -> None:
     while True:
-        asked, files, _flags, _address = socket.recv_fds(asked_through, _LARGEST, 3)
+        asked, files, _flags, _address = socket.recv_fds(asked_through, _LARGEST, 4)
         if not asked:
             return
+        if len(files) > 3:
+            _start(asked_through, json.loads(asked), files)
+            continue
         pid = os.fork()
         if pid == 0:
             asked_through.close()
@@ -92,7 +138,34 @@ def _serve(asked_through: socket.socket) -> None:
         asked_through.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _be(asked: tuple[list[str], str, dict[str, str]], files: Sequence[int]) -> None:
+def _start(asked_through: socket.socket, asked: tuple[list[str], str, dict[str, str]], files: list[int]) -> None:
+    """Begin a command. A process beside it tells what starts and how it ends, and nobody waits for that one."""
+    tells = files.pop()
+    between = os.fork()
+    if between == 0:
+        asked_through.close()
+        if os.fork() == 0:
+            _tell(asked, files, tells)
+        os._exit(0)
+    os.waitpid(between, 0)
+    for one in (*files, tells):
+        os.close(one)
+
+
+def _tell(asked: tuple[list[str], str, dict[str, str]], files: Sequence[int], tells: int) -> NoReturn:
+    pid = os.fork()
+    if pid == 0:
+        os.close(tells)
+        _be(asked, files)
+    for one in files:
+        os.close(one)
+    os.write(tells, f"{pid:{_NUMBER}}".encode())
+    _, status = os.waitpid(pid, 0)
+    os.write(tells, f"{os.waitstatus_to_exitcode(status):{_NUMBER}}".encode())
+    os._exit(0)
+
+
+def _be(asked: tuple[list[str], str, dict[str, str]], files: Sequence[int]) -> NoReturn:
     """Become the command."""
     arguments, folder, environ = asked
     for standard, one in enumerate(files):
@@ -122,4 +195,6 @@ def _be(asked: tuple[list[str], str, dict[str, str]], files: Sequence[int]) -> N
 
 if __name__ == "__main__":
     _import_all()
+    gc.collect()
+    gc.freeze()
     _serve(socket.socket(fileno=0))

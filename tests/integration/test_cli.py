@@ -22,7 +22,7 @@ import pytest
 
 from loops.definition import read_documents
 from server.demo_payloads import issue_opened
-from tests.forking import Forking
+from tests.forking import Forked, Forking
 from tests.integration.serving import KEY, SECRET, listening, workflow
 
 ROOT = Path(__file__).parents[2]
@@ -72,13 +72,17 @@ class Cli:
 
 
 class Served:
-    """A service in a process of its own."""
+    """A service in a process of its own; `cold` is one that has imported nothing."""
 
-    def __init__(self, cli: Cli) -> None:
+    def __init__(self, cli: Cli, *, cold: bool = False) -> None:
         self.cli = cli
         self.output = cli.folder / f"output-{uuid.uuid4()}"
+        self.process: subprocess.Popen[str] | Forked
         with self.output.open("w") as stream:
-            self.process = cli.start("serve", stdout=stream, stderr=subprocess.STDOUT)
+            if cold:
+                self.process = cli.start("serve", stdout=stream, stderr=subprocess.STDOUT)
+            else:
+                self.process = forking().start(["serve"], cli.folder, cli.environ, stream)
         file = cli.data_dir / "service.json"
         self.told = self._wait_for(file)
         self.url = str(self.told["url"])
@@ -437,7 +441,7 @@ def test_a_service_announces_itself_stops_on_request_and_shows_its_first_token_o
     # Deeper than the path of a socket may be.
     deep = tmp_path.joinpath(*["a folder with a rather long name"] * 4)
     cli = Cli(tmp_path, LOOPS_PORT="0", LOOPS_DATA_DIR=str(deep))
-    first = Served(cli)
+    first = Served(cli, cold=True)
     file, socket = deep / "service.json", Path(first.told["socket"])
     assert (first.told["url"], first.told["pid"]) == (first.url, first.process.pid)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (file, socket)] == [0o600, 0o600]
