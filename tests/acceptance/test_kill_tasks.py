@@ -189,9 +189,9 @@ async def test_em_08_a_mail_that_may_have_been_sent_is_not_sent_again_and_says_s
         assert run["status"] == "failed"
         assert "notify" in run["reason"]
 
-    for points in (["message_claim:after", "send:before"], ["send:after", "message_move:inside"]):
-        lanes = [(reporters[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
-        await asyncio.gather(*(at_most_once(reporter, point) for both, point in lanes for reporter in both))
+    points = ["message_claim:after", "send:before", "send:after", "message_move:inside"]
+    lanes = [(reporters[2 * lane : 2 * lane + 2], point) for lane, point in enumerate(points)]
+    await asyncio.gather(*(at_most_once(reporter, point) for both, point in lanes for reporter in both))
 
 
 async def test_after_all_that_nothing_was_posted_or_written_twice(reporters):

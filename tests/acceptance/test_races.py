@@ -2,10 +2,8 @@
 had been told."""
 
 import asyncio
-import os
 import random
-import re
-import sys
+import signal
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -40,6 +38,7 @@ from tests.integration.running import (
     workflow,
 )
 from tests.integration.tasking import task_action
+from tests.integration.test_cli import Cli, Served
 from tests.integration.test_task_quotas import results, used
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
@@ -91,34 +90,23 @@ class Both:
 
 
 @asynccontextmanager
-async def serving(folder: Path, url: str) -> AsyncIterator[tuple[str, Path]]:
-    """A service as a person starts it: its address, and where it logs to."""
-    settings = settings_for(folder, url)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPS_")} | {
+async def serving(folder: Path, url: str) -> AsyncIterator[Served]:
+    """A service as a person starts it."""
+    environment = {
         "LOOPS_DATA_DIR": str(folder),
         "LOOPS_DATABASE_URL": url,
-        "LOOPS_SECRET_KEY": settings.secret_keys[0],
+        "LOOPS_SECRET_KEY": settings_for(folder, url).secret_keys[0],
         "LOOPS_PORT": "0",
         "LOOPS_DRAIN_SECONDS": "0",
         "LOOPS_LOG_LEVEL": "warning",
         "LOOPS_MODEL": "scripted:demo",
     }
-    log = folder / "log"
-    with log.open("wb") as errors:
-        command = (sys.executable, "-m", "server", "serve", "--role", "all")
-        process = await asyncio.create_subprocess_exec(
-            *command, cwd=Path(__file__).parents[2], env=environment, stdout=asyncio.subprocess.PIPE, stderr=errors
-        )
-        try:
-            assert process.stdout is not None
-            line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
-            found = re.match(r"Loops listens on (http://\S+?),?\s", line)
-            assert found, (line, log.read_text())
-            yield found[1], log
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+    served = await asyncio.to_thread(Served, Cli(folder, **environment))
+    try:
+        yield served
+    finally:
+        served.process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(served.process.wait, 30)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -131,7 +119,7 @@ async def both(
         here = await stack.enter_async_context(running(tmp_path_factory.mktemp("here"), url, role="web", wiring=wiring))
         starting = (stack.enter_async_context(serving(tmp_path_factory.mktemp(name), url)) for name in ("one", "two"))
         started = await asyncio.gather(*starting)
-        made = Both(here, [address for address, _ in started], [log for _, log in started])
+        made = Both(here, [one.url for one in started], [one.output for one in started])
         stack.push_async_callback(made.aclose)
         yield made
 
