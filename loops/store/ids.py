@@ -1,5 +1,6 @@
 """Ids that sort by the time they were made."""
 
+import os
 import secrets
 import threading
 import time
@@ -19,3 +20,12 @@ def new_id() -> str:
     with _lock:
         _last = fresh = now if now > _last else _last + 1
     return f"{fresh:024x}"
+
+
+def _draw() -> None:
+    global _chance
+    _chance = secrets.randbits(_CHANCE_BITS - 1)
+
+
+# Two processes forked from one that had imported this would count up from the same chance.
+os.register_at_fork(after_in_child=_draw)

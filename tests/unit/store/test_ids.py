@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 import time
 
@@ -37,3 +39,9 @@ def test_ids_go_on_rising_when_the_clock_is_set_back(monkeypatch):
     first = new_id()
     monkeypatch.setattr("loops.store.ids.time.time_ns", lambda: 1_000_000_000)
     assert first < new_id() < new_id()
+
+
+def test_processes_forked_from_one_each_have_a_chance_of_their_own():
+    code = "import os; from loops.store.ids import new_id; os.fork(); os.write(1, new_id()[-13:].encode())"
+    over = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert over.stdout[:13] != over.stdout[13:26]
