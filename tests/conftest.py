@@ -37,8 +37,9 @@ AGENTS = os.environ.get(TEST_VARIABLES[2])
 WAITING = {"acceptance", "integration"}
 """Folders of tests that wait for other processes and for time, more than they compute."""
 LONGEST = [
-    "test_kill_tasks", "test_kill", "test_browser", "test_cli", "test_takeover", "test_stopping", "test_echo",
-    "test_races", "test_kill_outputs", "test_sweeper", "test_task_clock", "test_checkouts",
+    "test_kill_tasks", "test_repository_tasks", "test_kill", "test_browser", "test_cli", "test_takeover",
+    "test_stopping", "test_echo", "test_races", "test_kill_outputs", "test_sweeper", "test_task_clock",
+    "test_checkouts",
 ]  # fmt: skip
 """Of the files there, those that take longest."""
 
