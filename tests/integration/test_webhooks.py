@@ -5,7 +5,9 @@ import hmac
 import io
 import json
 import logging
+import time
 import uuid
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -186,6 +188,17 @@ async def test_with_a_secret_a_sender_has_to_prove_itself_and_the_event_is_verif
     status, told = await send(api, flow["path"], raw=raw, X_Hub_Signature_256=signature)
     assert status == 202
     assert (await settled(api, told["delivery"]))["verified"]
+    # Where the id is signed, no other header makes the request another one.
+    stamp = f"{time.time():.0f}"
+    digest = hmac.digest(SECRET.encode(), f"msg_1.{stamp}.".encode() + raw, "sha256")
+    signed = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": stamp,
+        "webhook-signature": f"v1,{b64encode(digest).decode()}",
+    }
+    first, again = [await send(api, flow["path"], raw=raw, **signed, Idempotency_Key=key) for key in ("a", "b")]
+    assert (first[0], again[0], again[1]["delivery"]) == (202, 200, first[1]["delivery"])
+    assert (await settled(api, first[1]["delivery"]))["runs"] == 1
 
 
 async def test_what_belongs_to_the_webhook_itself_cannot_be_set_as_a_setting(api: Api) -> None:

@@ -2,13 +2,14 @@
 
 import re
 import secrets as random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from loops.errors import MethodNotTaken, PayloadMalformed
 from loops.event import Delivery, Event
 from loops.storable import storable_text
+from triggers.posthog.signature import ID
 from triggers.source import Arrival, Ignored, Incoming
 from triggers.webhook.event import (
     METHOD,
@@ -35,7 +36,7 @@ IDS = (
     "x-shopify-webhook-id",
     "linear-delivery",
 )
-"""Headers that hold the sender's id of a delivery, the first that came counts."""
+"""Headers that hold the sender's id of a delivery, the first that came counts; where one is signed, it alone."""
 
 _KEPT = ("content-type", "user-agent", *IDS)
 _CREDENTIAL = re.compile(r"auth|token|secret|signature|cookie|hmac|passw|credential|session|jwt|api-?key")
@@ -58,12 +59,13 @@ class WebhookSource:
     def receive(self, incoming: Incoming, secrets: Mapping[str, str]) -> Arrival:
         """Verify with `webhook_secret`, where the webhook has one, then read. Without one nobody is verified.
 
-        A signature is over the body: of a request that is proved by one the query is not read.
+        A signature is over the body: of a request that is proved by one the query is not read. Where it is over an id
+        as well, no other header says which delivery this is: whoever captured the request could set that anew.
         """
         secret = secrets.get("webhook_secret", "")
-        covers_query = not secret or verify(incoming.headers, incoming.body, secret, self._now())
-        key = _key(incoming.headers)
-        query = storable_text(incoming.query_string) if covers_query else ""
+        proof = verify(incoming.headers, incoming.body, secret, self._now()) if secret else "request"
+        key = _key(incoming.headers, (ID,) if proof == "id" else IDS)
+        query = storable_text(incoming.query_string) if proof == "request" else ""
         headers = {name.lower(): storable_text(value[:_LONGEST_HEADER]) for name, value in incoming.headers.items()}
         request = request_of(incoming.method, headers, query, incoming.body)
         kept = {METHOD: incoming.method, **({QUERY: query} if query else {}), **_chosen(request.headers, frozenset())}
@@ -98,9 +100,10 @@ class WebhookSource:
         return [to_event(delivery, meant)] if meant.ignored is None else Ignored(meant.ignored)
 
 
-def _key(headers: Mapping[str, str]) -> str:
-    """The sender's id of the delivery; where it sends none, nothing tells a repetition from another request."""
-    for name in IDS:
+def _key(headers: Mapping[str, str], names: Sequence[str]) -> str:
+    """The sender's id of the delivery, in one of these headers; where it sends none, nothing tells a repetition from
+    another request."""
+    for name in names:
         key = headers.get(name, "").strip()
         if len(key) > _LONGEST_KEY:
             message = f"the header {name} is longer than {_LONGEST_KEY} characters"

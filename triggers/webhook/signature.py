@@ -9,23 +9,27 @@ import base64
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from loops.errors import SignatureInvalid
 from triggers.posthog.signature import SIGNATURE
 from triggers.posthog.signature import verify as verify_standard
 
+Proof: TypeAlias = Literal["id", "body", "request"]
+"""What a proof covers: the body with its id, as Standard Webhooks sign them; the body alone, as any other signature; or
+all of the request, which a secret in one of its headers came with."""
+
 _LONGEST = 200
 _PREFIX = "sha256="
 
 
-def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> bool:
-    """Whether what was proved covers the address too: a signature is over the body alone, a secret in a header comes
-    with all of the request. Raises SignatureInvalid unless the sender knows the secret."""
+def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> Proof:
+    """What was proved. Raises SignatureInvalid unless the sender knows the secret."""
     if SIGNATURE in headers:
         verify_standard(headers, body, secret, now)
-        return False
+        return "id"
     if _is_signed(headers, body, secret):
-        return False
+        return "body"
     try:
         verify_standard(headers, body, secret, now)
     except SignatureInvalid as error:
@@ -33,7 +37,7 @@ def verify(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) 
             "no header holds the webhook's secret or a signature of this body made with it",
             hint="send the secret in a header, or the body's HMAC-SHA256; a proxy must not change the body",
         ) from error
-    return True
+    return "request"
 
 
 def _is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from loops.errors import SignatureInvalid
 from tests.unit.triggers.webhook.requests import arrive, event, request
+from triggers.webhook.receive import IDS
 
 SECRET = "a secret of some length"
 ORDER = {"event": "order_paid", "distinct_id": "ada"}
@@ -47,6 +48,20 @@ def test_standard_webhooks_headers_decide_alone_and_grow_old() -> None:
     for headers in (standard(BODY, time.time() - 400), {**standard(b"{}", time.time()), "authorization": SECRET}):
         with pytest.raises(SignatureInvalid):
             arrive(request(ORDER, headers=headers), SECRET)
+
+
+@pytest.mark.parametrize("name", [name for name in IDS if name != "webhook-id"])
+def test_no_header_that_is_not_signed_makes_a_signed_request_another_one(name: str) -> None:
+    signed = standard(BODY, time.time())
+    assert arrive(request(ORDER, headers={**signed, name: "forged"}), SECRET).key == "msg_1"
+    assert arrive(request(ORDER, headers={**signed, name: "k" * 201}), SECRET).key == "msg_1"
+
+
+def test_where_no_id_is_signed_the_first_that_came_counts() -> None:
+    both: Any = {"webhook-id": "msg_1", "idempotency-key": "k1"}
+    for proof in ({"x-signature": DIGEST.hex()}, {"authorization": SECRET}):
+        assert arrive(request(ORDER, headers={**both, **proof}), SECRET).key == "k1"
+    assert arrive(request(ORDER, headers={**standard(BODY, time.time()), **both})).key == "k1"  # nobody is verified
 
 
 @pytest.mark.parametrize(
