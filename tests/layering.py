@@ -64,6 +64,7 @@ PURE = (
     "triggers/matcher.py",
     "triggers/masking.py",
     "triggers/brakes.py",
+    "triggers/counted.py",
     "triggers/github/*.py",
     "triggers/posthog/*.py",
     "triggers/json_body.py",

@@ -14,16 +14,20 @@ from loops.store.deliveries import Due
 from loops.store.holds import HoldRow
 from loops.store.ids import new_id
 from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, limit, limit_words
+from triggers.counted import Counted, counted_of
+from triggers.giving_back import give_back
 from triggers.keys import EventJson, Key
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Whether an event gets past a brake, and what there is to say of it. `hold` is what it is held by meanwhile."""
+    """Whether an event gets past a brake, and what there is to say of it. `hold` is what it is held by meanwhile, and
+    `counted` what is given back if it starts nothing after all."""
 
     passes: bool
     reason: str
     hold: str = ""
+    counted: tuple[Counted, ...] = ()
 
 
 def within_limit(
@@ -32,7 +36,8 @@ def within_limit(
     """Count the event if it passes. Raises RowHeld while another process is deciding on the same key."""
     key = rule.key.of(event, now)
     limited = _limited(connection, workflow_id, key, rule, now)
-    return Passed(limited.passes, limit_words(rule, limited, key))
+    counted = (Counted("rate_limit", key.digest, now),) if limited.passes else ()
+    return Passed(limited.passes, limit_words(rule, limited, key), counted=counted)
 
 
 def _limited(connection: sa.Connection, workflow_id: str, key: Key, rule: RateLimit, now: datetime) -> Limited:
@@ -53,18 +58,22 @@ def _limited(connection: sa.Connection, workflow_id: str, key: Key, rule: RateLi
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An event that a workflow's debounce is to hold. `notes` are what was said of it on its way."""
+    """An event that a workflow's debounce is to hold. `notes` are what was said of it on its way, and `counted` what
+    counted it. `claim` is the fact that it takes once it starts a run; None where it has taken it, or there is none."""
 
     workflow_id: str
     version: int
     source: str
     event_uuid: str
     notes: str
+    counted: tuple[Counted, ...] = ()
+    claim: str | None = None
 
 
 def put_off(connection: sa.Connection, rule: Debounce, wanted: Wanted, due: Due, event: EventJson) -> Passed | HoldRow:
     """Hold the event. Where another of its key was due before it came, that one has to be released first: it is what is
-    returned, and nothing is held. Raises RowHeld while another process is deciding on the same key."""
+    returned, and nothing is held. What counted an event that this one takes the place of is given back. Raises RowHeld
+    while another process is deciding on the same key."""
     now = due.received_at
     key = rule.key.of(event, now)
     before = holds.lock(connection, wanted.workflow_id, key.digest)
@@ -75,6 +84,7 @@ def put_off(connection: sa.Connection, rule: Debounce, wanted: Wanted, due: Due,
     if before is not None:
         row = replace(row, id=before.id, attempts=before.attempts)
         holds.save(connection, row)
+        give_back(connection, wanted.workflow_id, counted_of(before.counted), now)
     elif not holds.begin(connection, row):
         raise RowHeld("another process holds an event of the same key")
     return Passed(passes=False, reason=hold_words(rule, held, key), hold=row.id)
@@ -101,4 +111,6 @@ def _row(wanted: Wanted, due: Due, key: Key, held: Held) -> HoldRow:
         version=wanted.version,
         epoch=due.epoch,
         notes=wanted.notes,
+        counted=[one.as_json() for one in wanted.counted],
+        claim=wanted.claim,
     )

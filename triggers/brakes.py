@@ -1,6 +1,7 @@
 """Brakes that come after the mask, each a pure decision of a state and now.
 
 Rate limit: of the events of a key, `count` pass within any `period`; the others are dropped, and count for nothing.
+What passed and started nothing after all counts for nothing either.
 Debounce: events of a key are held until none came for `quiet`, `longest` after the first at most; the last goes on.
 Overlap: what becomes of an event while runs that earlier ones started are under way.
 
@@ -66,6 +67,12 @@ def limit(rule: RateLimit, passed: Sequence[datetime], now: datetime) -> Limited
     if len(kept) >= rule.count:
         return Limited(tuple(kept), passes=False)
     return Limited(tuple(sorted([*kept, now])), passes=True)
+
+
+def without(passed: Sequence[datetime], at: datetime) -> tuple[datetime, ...]:
+    """What passed, without one that did so at this instant."""
+    place = passed.index(at)
+    return (*passed[:place], *passed[place + 1 :])
 
 
 def limit_words(rule: RateLimit, limited: Limited, key: Key) -> str:

@@ -6,14 +6,15 @@ what debounce holds goes on when it is due, a run ends when it has lasted as lon
 
 import heapq
 import itertools
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import itemgetter
 
 from loops.event import Event, event_json
 from triggers.brakes import Held, OverlapRule, Rules, admit, hold, limit
+from triggers.counted import Counted, undo
 from triggers.forecast_quotas import Assumed, Quotas, Tally
 from triggers.keys import EventJson, Key
 from triggers.masking import Mask, Unmasked, Window
@@ -23,12 +24,17 @@ _HOUR = timedelta(hours=1)
 _ANSWERING = frozenset({"github", "slack"})
 
 
-@dataclass(slots=True)
-class _Held:
-    key: Key
-    held: Held
+@dataclass(frozen=True, slots=True)
+class _Came:
     event: Event
     delivery: str
+    counted: list[Counted] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    held: Held
+    came: _Came
 
 
 @dataclass(eq=False, slots=True)
@@ -73,26 +79,28 @@ class Forecaster:
             if event.claim in self._claims:
                 self.tally.count("claim", at, delivery)
                 return
-            self._claims.add(event.claim)
+            if event.verified:  # what is not takes its fact by starting a run
+                self._claims.add(event.claim)
         told = event_json(event) if self._mask is not None or self._rules.names else {}
-        if self._is_masked(told, at):
-            self.tally.count("mask", at, delivery)
-        elif self._is_limited(told, at):
-            self.tally.count("rate_limit", at, delivery)
-        elif not self._is_held(event, told, at, delivery):
-            self._ask(event, at, delivery)
+        came = _Came(event, delivery)
+        if self._is_masked(told, at, came):
+            self._stop("mask", at, came)
+        elif self._is_limited(told, at, came):
+            self._stop("rate_limit", at, came)
+        elif not self._is_held(told, at, came):
+            self._ask(came, at)
 
     def occur(self, at: datetime, event: Event) -> None:
         """A schedule was due: of the brakes only overlap holds for it."""
         self._go_on(at)
-        self._ask(event, at)
+        self._ask(_Came(event, ""), at)
 
     def close(self, until: datetime) -> Tally:
         """The period is over; what debounce still holds has neither started nor been dropped."""
         self._go_on(until, including=True)
         self.tally.pending = len(self._held)
         for one in self._held.values():
-            self.tally.count("debounce", one.held.last_at, one.delivery)
+            self.tally.count("debounce", one.held.last_at, one.came.delivery)
         return self.tally
 
     def _go_on(self, until: datetime, *, including: bool = False) -> None:
@@ -112,30 +120,42 @@ class Forecaster:
         while own and own[0][0] <= at - _HOUR:
             own.popleft()
         others = self._assumed.other_runs.get(subject, ())
-        begin, end = (bisect_right(others, moment, key=itemgetter(0)) for moment in (at - _HOUR, at))
+        # Not those of this very instant: of a document they may be what the loop itself started later within it.
+        begin, end = bisect_right(others, at - _HOUR, key=itemgetter(0)), bisect_left(others, at, key=itemgetter(0))
         known = {uuid for _, uuid in (*own, *others[begin:end])}
         return len(known - {event.uuid}) >= most
 
-    def _is_masked(self, told: EventJson, at: datetime) -> bool:
+    def _stop(self, stage: str, at: datetime, came: _Came) -> None:
+        """It starts nothing, so what counted it is given back."""
+        self.tally.count(stage, at, came.delivery)
+        for one in came.counted:
+            undo(one, self._windows, self._passed)
+
+    def _is_masked(self, told: EventJson, at: datetime, came: _Came) -> bool:
         if self._mask is None or self._mask.rule.threshold == 1:
             return False
         key = self._mask.key(told, at)
         if isinstance(key, Unmasked):
             return False
         decision = decide_mask(self._mask.rule, self._windows.get(key.digest), at)
-        self._windows[key.digest] = decision.window
+        window = self._windows[key.digest] = decision.window
+        if decision.fires:
+            threshold = self._mask.rule.threshold
+            came.counted.append(Counted("mask", key.digest, window.started_at, window.count, threshold))
         return not decision.fires
 
-    def _is_limited(self, told: EventJson, at: datetime) -> bool:
+    def _is_limited(self, told: EventJson, at: datetime, came: _Came) -> bool:
         rule = self._rules.rate_limit
         key = None if rule is None else rule.key.of(told, at)
         if rule is None or key is None:
             return False
         limited = limit(rule, self._passed.get(key.digest, ()), at)
         self._passed[key.digest] = limited.passed
+        if limited.passes:
+            came.counted.append(Counted("rate_limit", key.digest, at))
         return not limited.passes
 
-    def _is_held(self, event: Event, told: EventJson, at: datetime, delivery: str) -> bool:
+    def _is_held(self, told: EventJson, at: datetime, came: _Came) -> bool:
         rule = self._rules.debounce
         key = None if rule is None else rule.key.of(told, at)
         if rule is None or key is None:
@@ -145,33 +165,35 @@ class Forecaster:
             self._let_go(key.digest, at)
             before = None
         if before is not None:
-            self.tally.count("debounce", before.held.last_at, before.delivery)
+            self._stop("debounce", before.held.last_at, before.came)
         held = hold(rule, None if before is None else before.held, at)
-        self._held[key.digest] = _Held(key, held, event, delivery)
+        self._held[key.digest] = _Held(held, came)
         heapq.heappush(self._ahead, (held.due_at, next(self._order), key.digest))
         return True
 
     def _let_go(self, digest: str, at: datetime) -> None:
-        """What debounce held goes on, where its subject still may."""
-        held = self._held.pop(digest)
-        if self._is_over_limit(held.event, at):
-            self.tally.count("subject_limit", at, held.delivery)
+        """What debounce held goes on, where its fact is left and its subject still may."""
+        came = self._held.pop(digest).came
+        if not came.event.verified and came.event.claim in self._claims:
+            self._stop("claim", at, came)
+        elif self._is_over_limit(came.event, at):
+            self._stop("subject_limit", at, came)
         else:
-            self._ask(held.event, at, held.delivery)
+            self._ask(came, at)
 
-    def _ask(self, event: Event, at: datetime, delivery: str = "") -> None:
+    def _ask(self, came: _Came, at: datetime) -> None:
         """What becomes of an event that got past all but overlap."""
         rule = self._rules.overlap
-        key = None if rule is None else rule.key.of(event_json(event), at)
+        key = None if rule is None else rule.key.of(event_json(came.event), at)
         if rule is None or key is None:
-            self._started(event, at, delivery)
-            self._begin(_Run(None, delivery), at)
+            self._started(came, at)
+            self._begin(_Run(None, came.delivery), at)
             return
-        run = self._admitted(rule, key, at, delivery)
+        run = self._admitted(rule, key, at, came.delivery)
         if run is None:
-            self.tally.count("overlap", at, delivery)
+            self._stop("overlap", at, came)
             return
-        self._started(event, at, delivery)
+        self._started(came, at)
         if run not in self._waiting[key.digest]:
             self._acting[key.digest].append(run)
             self._begin(run, at)
@@ -192,8 +214,11 @@ class Forecaster:
             waiting.append(run)
         return run
 
-    def _started(self, event: Event, at: datetime, delivery: str) -> None:
-        self.tally.count("start", at, delivery)
+    def _started(self, came: _Came, at: datetime) -> None:
+        event = came.event
+        self.tally.count("start", at, came.delivery)
+        if event.claim is not None:
+            self._claims.add(event.claim)
         if self._assumed.subject_runs and event.subject is not None:
             self._subjects[event.subject].append((at, event.uuid))
 

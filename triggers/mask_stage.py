@@ -1,5 +1,5 @@
-"""The mask as a stage of dispatch: counted in the transaction that starts the run, so that a slot is given back with
-whatever else is undone."""
+"""The mask as a stage of dispatch: counted in the transaction that decides, so that a match is given back with whatever
+else is undone."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,16 +9,19 @@ import sqlalchemy as sa
 from loops.errors import RowHeld
 from loops.store import masks as store
 from loops.store.masks import MaskRow
+from triggers.counted import Counted
 from triggers.keys import EventJson, Key
 from triggers.masking import Decision, Mask, Unmasked, Window, decide, words
 
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """Whether the event gets past the mask, and what there is to say of it."""
+    """Whether the event gets past the mask, what there is to say of it, and what is given back if it starts nothing
+    after all."""
 
     passes: bool
     reason: str
+    counted: tuple[Counted, ...] = ()
 
 
 def hold(connection: sa.Connection, workflow_id: str, mask: Mask, event: EventJson, now: datetime) -> Masked:
@@ -30,7 +33,11 @@ def hold(connection: sa.Connection, workflow_id: str, mask: Mask, event: EventJs
         return Masked(passes=True, reason=key.reason)
     decision = _counted(connection, workflow_id, key, mask, now)
     which = "; ".join(filter(None, (f"hash {key.shown!r}", key.note)))
-    return Masked(decision.fires, f"{words(mask.rule, decision)} ({which})")
+    reason = f"{words(mask.rule, decision)} ({which})"
+    if not decision.fires:
+        return Masked(passes=False, reason=reason)
+    window = decision.window
+    return Masked(True, reason, (Counted("mask", key.digest, window.started_at, window.count, mask.rule.threshold),))
 
 
 def _counted(connection: sa.Connection, workflow_id: str, key: Key, mask: Mask, now: datetime) -> Decision:

@@ -3,7 +3,8 @@
 A window begins with a hash's first match and lasts for the mask's ttl; later matches do not extend it. Without a
 threshold the first match of a window fires and the others are masked. A threshold N is a sampler: of a window the
 matches 1, N+1, 2N+1 … fire; it does not wait for N of them. A hash that is null, false, 0 or empty, or that cannot be
-rendered, masks nothing.
+rendered, masks nothing. A match that fired and started nothing after all is given back: the next one
+fires in its place.
 """
 
 from dataclasses import dataclass, field
@@ -47,6 +48,17 @@ def decide(rule: Rule, window: Window | None, now: datetime) -> Decision:
     return Decision(counted, fires=rule.threshold > 0 and window.count % rule.threshold == 0)
 
 
+def given_back(threshold: int, window: Window, number: int) -> Window | None:
+    """The window of a rule with this threshold without its match of this number, which fired: those that it masked go
+    with it, so that the next one fires in its place. None where no match is left.
+
+    Where another one has fired since, that one did so in its turn, and the window stays as it is.
+    """
+    if window.count < number or (threshold and window.count >= number + threshold):
+        return window
+    return Window(window.started_at, number - 1) if number > 1 else None
+
+
 def words(rule: Rule, decision: Decision) -> str:
     """What was decided, for people."""
     window = decision.window
@@ -57,7 +69,7 @@ def words(rule: Rule, decision: Decision) -> str:
         return f"{which} {place} of {rule.threshold}; fires next at {window.count - place + rule.threshold + 1}; {end}"
     if decision.fires:
         return f"the same hash is masked from now on; {end}"
-    return f"the same hash fired at {instant_words(window.started_at)}, {end}"
+    return f"the same hash passed at {instant_words(window.started_at)}, {end}"
 
 
 @dataclass(frozen=True, slots=True)

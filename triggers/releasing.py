@@ -14,7 +14,7 @@ from loops.store import holds
 from loops.store.holds import HoldRow
 from loops.store.outage import is_deadlock, is_outage
 from triggers.stages import Released, Stages
-from triggers.verdict import Verdict, let_go_words
+from triggers.verdict import Verdict
 
 log = logging.getLogger("loops.dispatch")
 
@@ -83,8 +83,11 @@ class Releases:
             log.warning("what debounce held could not start; it will be tried again", extra={"hold": row.id})
             return
         reason = told(error)
-        if holds.release(connection, row.id, now, None):
-            verdict = Verdict(row.workflow_id, row.version, "error", passed=False, reason=f"it cannot start: {reason}")
-            holds.decide(connection, row, verdict.as_json())
-            holds.tell_delivery(connection, row, let_go_words(verdict))
+        verdict = Verdict(row.workflow_id, row.version, "error", passed=False, reason=f"it cannot start: {reason}")
+        try:
+            with connection.begin_nested():
+                is_closed = self._stages.close(connection, Released(row, verdict))
+        except RowHeld:
+            return  # it stays due
+        if is_closed:
             log.error("what debounce held was given up", extra={"hold": row.id, "reason": reason}, exc_info=error)

@@ -2,16 +2,19 @@
 
 Those after debounce are decided when it lets an event go, on the last one that it held. The loop may be another
 by then: whatever starts has passed each check of the definition that it starts with.
+
+What is stopped counts for nothing: a stage that stops an event gives back what those before it have counted. A verified
+event takes its fact whatever becomes of it, an unverified one only by starting a run.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from loops.errors import DefinitionError
+from loops.errors import DefinitionError, RowHeld
 from loops.event import Event, event_json
 from loops.filters import Comparison
 from loops.ports import Clock
@@ -25,7 +28,9 @@ from loops.store.runs import NewRun
 from triggers.audience import Audience
 from triggers.brake_stages import Wanted, put_off, within_limit
 from triggers.brakes import released_words
+from triggers.counted import Counted, counted_of
 from triggers.definitions import Definitions
+from triggers.giving_back import give_back
 from triggers.hearing import explain_heard
 from triggers.mask_stage import hold as hold_mask
 from triggers.matcher import Listener
@@ -46,6 +51,14 @@ class Released:
     hold: HoldRow
     verdict: Verdict
     run_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Way:
+    """What an event has got past: what was said of it, and what counted it."""
+
+    notes: list[str] = field(default_factory=list)
+    counted: list[Counted] = field(default_factory=list)
 
 
 class Stages:
@@ -70,16 +83,20 @@ class Stages:
         state = self._ready(connection, due, event, listener)
         if not isinstance(state, RunState):
             return verdict(*state)
-        notes: list[str] = []
-        braked = self._braked(connection, due, event, listener, notes)
+        way, now = _Way(), self._clock.now()
+        braked = self._braked(connection, due, event, listener, way)
         if braked is not None:
-            return verdict(braked[0], braked[1], hold=braked[2])
+            stage, reason, held_by = braked
+            if not held_by:
+                give_back(connection, listener.key, way.counted, now)
+            return verdict(stage, reason, hold=held_by)
         run = self._new_run(listener, due.project_id, due.id, event, state)
-        admitted = self._admitted(connection, run, event, listener, self._clock.now())
+        admitted = self._admitted(connection, run, event, listener, now)
         if not admitted.passes:
+            give_back(connection, listener.key, way.counted, now)
             return verdict("overlap", admitted.reason)
-        self._starting.begin(connection, run, admitted, self._clock.now())
-        reason = "; ".join((_PASSED, *notes, *filter(None, (admitted.reason,))))
+        self._begin(connection, run, admitted, _claim_left(event), now)
+        reason = "; ".join((_PASSED, *way.notes, *filter(None, (admitted.reason,))))
         return Verdict(listener.key, listener.version, "start", passed=True, reason=reason, compared=compared).noted()
 
     def _ready(
@@ -90,7 +107,10 @@ class Stages:
             return "enabled", "the loop was enabled, or enabled again, after this delivery had arrived"
         state = self._allowed(connection, due.project_id, event, listener)
         if isinstance(state, RunState) and event.claim is not None:
-            first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
+            if event.verified:
+                first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
+            else:
+                first = store.claimed(connection, listener.key, event.claim, due.id)
             if first is not None:
                 return "claim", f"the same fact came before, in delivery {first}"
         return state
@@ -112,10 +132,10 @@ class Stages:
         return state if over is None else ("subject_limit", over)
 
     def _braked(
-        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, notes: list[str]
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, way: _Way
     ) -> tuple[str, str, str] | None:
         """The brake that stops the event, why, and what holds it if one does; None once it got past. What those say
-        that let it pass is added to the notes."""
+        and count that let it pass is added to its way."""
         rules = listener.brakes
         if listener.mask is None and rules is None:
             return None
@@ -125,21 +145,26 @@ class Stages:
             masked = hold_mask(connection, listener.key, listener.mask, told, due.received_at)
             if not masked.passes:
                 return "mask", masked.reason, ""
-            notes.append(masked.reason)
+            way.notes.append(masked.reason)
+            way.counted += masked.counted
         if rules is not None and rules.rate_limit is not None:
             limited = within_limit(connection, listener.key, rules.rate_limit, told, due.received_at)
             if not limited.passes:
                 return "rate_limit", limited.reason, ""
-            notes.append(limited.reason)
+            way.notes.append(limited.reason)
+            way.counted += limited.counted
         if rules is not None and rules.debounce is not None:
-            wanted = Wanted(listener.key, listener.version, event.source, event.uuid, "; ".join(notes))
+            notes, counted = "; ".join(way.notes), tuple(way.counted)
+            wanted = Wanted(
+                listener.key, listener.version, event.source, event.uuid, notes, counted, _claim_left(event)
+            )
             came = put_off(connection, rules.debounce, wanted, due, told)
             while isinstance(came, HoldRow):
                 self.release(connection, came)
                 came = put_off(connection, rules.debounce, wanted, due, told)
             if not came.passes:
                 return "debounce", came.reason, came.hold
-            notes.append(came.reason)
+            way.notes.append(came.reason)
         return None
 
     def _admitted(
@@ -149,6 +174,17 @@ class Stages:
         if rule is None or runs_store.is_known(connection, run.id):
             return FREE
         return self._starting.admitted(connection, listener.key, rule, event_json(event), now)
+
+    def _begin(
+        self, connection: sa.Connection, run: NewRun, admitted: Admitted, claim: str | None, now: datetime
+    ) -> None:
+        """Let an admitted run begin, and take the fact that it was left to claim. Raises RowHeld where another process
+        has taken that meanwhile."""
+        if claim is not None and run.delivery_id is not None:
+            first = store.claim(connection, run.workflow_id, claim, run.delivery_id, now)
+            if first is not None:
+                raise RowHeld(f"the same fact is taken at the same time, in delivery {first}")
+        self._starting.begin(connection, run, admitted, now)
 
     def _new_run(self, listener: Listener, project_id: str, delivery_id: str, event: Event, state: RunState) -> NewRun:
         return NewRun(
@@ -168,8 +204,16 @@ class Stages:
     def release(self, connection: sa.Connection, row: HoldRow) -> Released | None:
         """Let go what is held, once, and take it through the stages after debounce; None where somebody else has."""
         came = self._released(connection, row)
-        if not holds.release(connection, row.id, self._clock.now(), came.run_id):
-            return None
+        return came if self.close(connection, came) else None
+
+    def close(self, connection: sa.Connection, came: Released) -> bool:
+        """Store what became of what was held, once; False where somebody else has. Raises RowHeld while another process
+        is deciding on what counted it."""
+        row, now = came.hold, self._clock.now()
+        if not holds.release(connection, row.id, now, came.run_id):
+            return False
+        if came.run_id is None:
+            give_back(connection, row.workflow_id, counted_of(row.counted), now)
         before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
         told = came.verdict.as_json()
         told["compared"] = told["compared"] or before.get("compared", [])
@@ -177,7 +221,17 @@ class Stages:
         holds.tell_delivery(connection, row, let_go_words(came.verdict))
         if came.run_id is not None:
             replays.count_run(connection, row.delivery_id)
-        return came
+        return True
+
+    def _taken(self, connection: sa.Connection, row: HoldRow, brought_by: str) -> str | None:
+        """Why the fact of a held event is not left to it; None where it is. Another delivery brings the same event
+        only where that is verified and this one is not."""
+        if brought_by != row.delivery_id:
+            return f"the same event came verified while debounce held this one, in delivery {brought_by}"
+        if row.claim is None:
+            return None
+        first = store.claimed(connection, row.workflow_id, row.claim, row.delivery_id)
+        return None if first is None else f"the same fact was taken while debounce held the event, in delivery {first}"
 
     def _released(self, connection: sa.Connection, row: HoldRow) -> Released:
         listener = self._definitions.listener(row.workflow_id)
@@ -191,11 +245,14 @@ class Stages:
             return stopped("definition", f"its stored definition cannot run: {broken.reason}")
         if listener is None or listener.since > row.epoch:
             return stopped("enabled", "the loop was disabled, or begun anew, while debounce held the event")
-        body = holds.held_event(connection, row)
+        body, brought_by = holds.held_event(connection, row)
         if body is None:
             return stopped("debounce", "the event was removed while debounce held it")
-        event = event_of(body)
         last = released_words(row.count, row.shown)
+        taken = self._taken(connection, row, brought_by)
+        if taken is not None:
+            return stopped("claim", f"{taken}; {last}")
+        event = event_of(body)
         compared: tuple[Comparison, ...] = ()
         if listener.version != row.version:
             # Not of the same version: what it compared with the time of the match passed at that time.
@@ -212,10 +269,16 @@ class Stages:
         admitted = self._admitted(connection, run, event, listener, now)
         if not admitted.passes:
             return stopped("overlap", f"{admitted.reason}; {last}")
-        self._starting.begin(connection, run, admitted, now)
+        self._begin(connection, run, admitted, row.claim, now)
         reason = "; ".join(filter(None, (_PASSED, row.notes, last, admitted.reason)))
         verdict = Verdict(row.workflow_id, version, "start", passed=True, reason=reason, compared=compared)
         return Released(row, verdict, run.id)
+
+
+def _claim_left(event: Event) -> str | None:
+    """The fact that an event takes only by starting a run. Whoever may send what nobody proved to have sent could else
+    hold back the verified event by one that a brake stops."""
+    return None if event.verified else event.claim
 
 
 def _former(connection: sa.Connection, event: Event) -> tuple[str, ...]:

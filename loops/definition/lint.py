@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "rate-limit-before-debounce",
         "`trigger_rate_limit` beside `trigger_debounce`",
-        "A burst uses the limit up before debounce makes one event of it, and the last one, which should run, may be "
+        "What debounce holds counts for the limit: where that is full, the last event of a burst, which should run, is "
         "dropped.",
         lint_triggers.rate_before_debounce,
     ),

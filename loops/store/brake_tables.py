@@ -28,7 +28,8 @@ class Hold(SQLModel, table=True):
     that one's, and `version` the revision that it was held under. `epoch` is its delivery's.
 
     One of a key is open at a time; it stays after its release, so that those which came before can tell what went on in
-    their place. `run_id` is the run that it started, null where it started none.
+    their place. `run_id` is the run that it started, null where it started none. `counted` is what counted the event
+    on its way, and `claim` the fact that it takes once it starts a run.
     """
 
     __tablename__ = "loops_holds"
@@ -54,6 +55,8 @@ class Hold(SQLModel, table=True):
     attempts: int = 0
     run_id: str | None = None
     released_at: datetime | None = Field(default=None, sa_type=Instant, nullable=True, index=True)
+    counted: list[Any] | None = json_field()
+    claim: str | None = None
 
 
 class Overlap(SQLModel, table=True):

@@ -277,6 +277,12 @@ def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id
     return None if owner == delivery_id else owner
 
 
+def claimed(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str) -> str | None:
+    """The other delivery whose fact a workflow has taken; None where it is ours, or nobody's yet."""
+    owner: str | None = connection.execute(_OWNER, {"workflow": workflow_id, "meaning": meaning}).scalar()
+    return None if owner == delivery_id else owner
+
+
 def backlog(connection: sa.Connection) -> int:
     """How many deliveries wait for dispatch."""
     count: int = connection.execute(

@@ -36,6 +36,8 @@ class HoldRow:
     attempts: int = 0
     run_id: str | None = None
     released_at: datetime | None = None
+    counted: Sequence[Mapping[str, Any]] | None = None
+    claim: str | None = None
 
 
 _COLUMNS = [holds.c[name] for name in HoldRow.__dataclass_fields__]
@@ -107,10 +109,10 @@ def of_workflow(connection: sa.Connection, workflow_id: str, limit: int) -> list
     return [HoldRow(*row) for row in connection.execute(query.limit(limit))]
 
 
-def held_event(connection: sa.Connection, row: HoldRow) -> bytes | None:
-    """The packed event that goes on; None where it is gone."""
-    body: bytes | None = connection.execute(sa.select(events.c.body).where(*_event(row))).scalar()
-    return body
+def held_event(connection: sa.Connection, row: HoldRow) -> tuple[bytes | None, str]:
+    """The packed event that goes on, None where it is gone, and the delivery that brought it last."""
+    found = connection.execute(sa.select(events.c.body, events.c.delivery_id).where(*_event(row))).first()
+    return (None, row.delivery_id) if found is None else (found[0], found[1])
 
 
 def decide(connection: sa.Connection, row: HoldRow, verdict: Mapping[str, Any]) -> None:

@@ -53,5 +53,10 @@ def save(connection: sa.Connection, workflow_id: str, digest: str, row: MaskRow,
     )
 
 
+def remove(connection: sa.Connection, workflow_id: str, digest: str) -> None:
+    """Remove a window that is locked."""
+    connection.execute(masks.delete().where(*_here(workflow_id, digest)))
+
+
 def _here(workflow_id: str, digest: str) -> "tuple[sa.ColumnElement[bool], ...]":
     return masks.c.workflow_id == workflow_id, masks.c.digest == digest

@@ -44,6 +44,17 @@ def save(
     connection.execute(rates.update().where(*_here(workflow_id, digest)).values(_values(passed, ends_at, now)))
 
 
+def trim(connection: sa.Connection, workflow_id: str, digest: str, passed: Sequence[datetime], now: datetime) -> None:
+    """Store fewer of those that passed of a key that is locked; when none counts any more stays as it is."""
+    values = {"passed": [to_micros(at) for at in passed], "updated_at": now}
+    connection.execute(rates.update().where(*_here(workflow_id, digest)).values(values))
+
+
+def remove(connection: sa.Connection, workflow_id: str, digest: str) -> None:
+    """Remove what passed of a key that is locked."""
+    connection.execute(rates.delete().where(*_here(workflow_id, digest)))
+
+
 def _values(passed: Sequence[datetime], ends_at: datetime, now: datetime) -> dict[str, object]:
     return {"passed": [to_micros(at) for at in passed], "ends_at": ends_at, "updated_at": now}
 

@@ -1,8 +1,9 @@
 """Brakes over their tables, on SQLite and on Postgres: the same histories as the pure decisions."""
 
 import itertools
+import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -21,9 +22,13 @@ from loops.store.overlaps import Place
 from loops.store.runs import NewRun
 from loops.store.tables import runs
 from tests.unit.triggers.brake_machine import BY_KEY, START, Brakes, How, event
+from triggers import mask_stage
 from triggers.brake_stages import Wanted, put_off, within_limit
 from triggers.brakes import Debounce, KeyOf, OverlapRule, RateLimit
+from triggers.counted import Counted, counted_of
+from triggers.giving_back import give_back
 from triggers.keys import Key
+from triggers.masking import Mask, Rule
 from triggers.overlap_stage import Admitted, Starting
 
 _flows = itertools.count(1)
@@ -69,9 +74,23 @@ class Stored:
         self.queue = Queue()
         self.starting = Starting(self.queue)
 
-    def limited(self, rule: RateLimit, key: str, now: datetime) -> bool:
+    def masked(self, mask: Mask, key: str, now: datetime) -> tuple[Counted, ...]:
         with self.engine.begin() as connection:
-            return within_limit(connection, self.flow, rule, event(key), now).passes
+            return self._kept(mask_stage.hold(connection, self.flow, mask, event(key), now).counted)
+
+    def limited(self, rule: RateLimit, key: str, now: datetime) -> tuple[Counted, ...]:
+        with self.engine.begin() as connection:
+            return self._kept(within_limit(connection, self.flow, rule, event(key), now).counted)
+
+    def _kept(self, counted: tuple[Counted, ...]) -> tuple[Counted, ...]:
+        """As it comes back from where debounce stores it."""
+        stored = json.loads(json.dumps([one.as_json() for one in counted]))
+        assert counted_of(stored) == counted
+        return counted
+
+    def give_back(self, counted: tuple[Counted, ...], now: datetime) -> None:
+        with self.engine.begin() as connection:
+            give_back(connection, self.flow, counted, now)
 
     def hold(self, rule: Debounce, key: str, name: str, now: datetime) -> list[tuple[str, int]]:
         wanted, went = Wanted(self.flow, 1, "github", name, ""), []
@@ -174,6 +193,26 @@ def test_who_decides_on_a_key_makes_others_come_back_and_not_wait(postgres_url: 
         assert rates.lock(other, "f", limit.key.of(event("a"), START).digest) == (START,)
         count = sa.select(sa.func.count()).select_from(hold_table)
         assert other.execute(count).scalar() == 1
+    engine.dispose()
+
+
+@pytest.mark.postgres
+def test_who_gives_back_does_not_wait_for_who_decides_on_the_same(postgres_url: str):
+    engine, hour = engine_for(postgres_url), timedelta(hours=1)
+    limit, mask = RateLimit(1, hour, KeyOf(BY_KEY, "trigger_rate_limit")), Mask(BY_KEY, Rule(hour))
+    with engine.begin() as connection:
+        counted = within_limit(connection, "f", limit, event("a"), START).counted
+        counted += mask_stage.hold(connection, "f", mask, event("a"), START).counted
+    with engine.connect() as one, engine.connect() as other:
+        give_back(one, "f", counted, START)
+        for count in counted:
+            with pytest.raises(RowHeld), other.begin_nested():
+                give_back(other, "f", [count], START)
+        other.rollback()
+        one.commit()
+        give_back(other, "f", counted, START)  # nothing is left of it
+        assert within_limit(other, "f", limit, event("a"), START).passes
+        assert mask_stage.hold(other, "f", mask, event("a"), START).passes
     engine.dispose()
 
 

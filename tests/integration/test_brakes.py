@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from loops.errors import Conflict
 from loops.runs.sweeper import Sweeper
 from loops.store import overlaps, retention, workflows
-from loops.store.brake_tables import holds
+from loops.store.brake_tables import holds, rates
 from loops.store.brake_tables import overlaps as overlap_table
+from loops.store.mask_tables import masks
 from loops.store.tables import events, runs
 from server.app import Wiring
 from server.brake_words import brake_words
@@ -77,6 +78,18 @@ async def statuses(service: Running, flow: str) -> list[str]:
 async def open_holds(service: Running, flow: str) -> list[Mapping[str, Any]]:
     query = sa.select(holds).where(holds.c.workflow_id == flow, holds.c.released_at.is_(None))
     return await service.read(lambda connection: [dict(row) for row in connection.execute(query).mappings()])
+
+
+async def passed(service: Running, flow: str) -> int:
+    """How many events count for the rate limit."""
+    query = sa.select(rates.c.passed).where(rates.c.workflow_id == flow)
+    return await service.read(lambda connection: sum(len(one) for one in connection.execute(query).scalars()))
+
+
+async def matches(service: Running, flow: str) -> int:
+    """How many matches the windows of the mask have."""
+    query = sa.select(masks.c.count).where(masks.c.workflow_id == flow)
+    return await service.read(lambda connection: sum(connection.execute(query).scalars()))
 
 
 async def test_a_rate_limit_drops_what_is_over_it_by_key_and_says_when_the_next_passes(service, clock):
@@ -157,23 +170,26 @@ async def test_what_is_due_and_what_came_later_in_one_batch_are_told_apart(servi
     assert (await service.delivery(first))["runs"] == 1
 
 
-async def test_stages_before_debounce_count_each_event_and_those_after_it_the_last(service, clock):
+async def test_what_debounce_holds_counts_before_it_and_what_it_lets_go_after_it(service, clock):
     flow = await braked(
         service,
         "acme/order",
-        rate_limit={"count": 2, "period": 600},
+        rate_limit={"count": 3, "period": 600},
         debounce={"quiet": 10, "longest": 60},
         overlap={"policy": "skip"},
     )
-    ids = [await sent(service, "acme/order", number) for number in range(3)]
-    assert await stages(service, ids) == ["debounce", "debounce", "rate_limit"]
+    # Of a burst only the one that is held counts.
+    ids = [await sent(service, "acme/order", number) for number in range(4)]
+    assert await stages(service, ids) == ["debounce"] * 4
+    assert await passed(service, flow) == 1
     clock.go(10)
     await batch(service)
     (run,) = await service.runs(flow)
-    clock.go(600)
     ids = [await sent(service, "acme/order", number) for number in range(2)]
+    assert await passed(service, flow) == 2
     clock.go(10)
     await batch(service)
+    assert await passed(service, flow) == 1
     stage, reason, _ = await told(service, ids[1])
     assert (stage, reason) == (
         "overlap",
@@ -357,6 +373,98 @@ async def test_parallel_lets_so_many_run_at_once(service):
     assert await stages(service, ids) == ["start", "start", "overlap"]
     await ends(service, (await told(service, ids[0]))[2])
     assert await stages(service, [await sent(service, "acme/parallel")]) == ["start"]
+
+
+MASKING = {"hash": "{event.properties.title}", "ttl": 3600}
+
+
+async def test_a_match_and_a_slot_are_given_back_by_whatever_stops_the_event_after_them(service, clock):
+    flow = await braked(
+        service,
+        "acme/back",
+        masking=MASKING,
+        rate_limit={"count": 2, "period": 600},
+        overlap={"policy": "skip"},
+    )
+    first = await sent(service, "acme/back", title="a")
+    assert (await matches(service, flow), await passed(service, flow)) == (1, 1)
+    dropped = [await sent(service, "acme/back", title="b") for _ in range(2)]
+    assert await stages(service, [first, *dropped]) == ["start", "overlap", "overlap"]
+    assert (await matches(service, flow), await passed(service, flow)) == (1, 1)
+    await ends(service, (await told(service, first))[2])
+    second = await sent(service, "acme/back", title="b")
+    limited = [await sent(service, "acme/back", title="c") for _ in range(2)]
+    assert await stages(service, [second, *limited]) == ["start", "rate_limit", "rate_limit"]
+    assert (await matches(service, flow), await passed(service, flow)) == (2, 2)
+    await ends(service, (await told(service, second))[2])
+    clock.go(600)
+    assert await stages(service, [await sent(service, "acme/back", title=one) for one in "ca"]) == ["start", "mask"]
+
+
+async def test_a_queue_that_is_full_gives_back_and_one_that_waits_or_is_cancelled_keeps_its_count(service):
+    flow = await braked(
+        service,
+        "acme/back-queue",
+        masking=MASKING,
+        rate_limit={"count": 5, "period": 600},
+        overlap={"policy": "queue", "maximum": 1},
+    )
+    ids = [await sent(service, "acme/back-queue", title=one) for one in "abcc"]
+    assert await stages(service, ids) == ["start", "start", "overlap", "overlap"]
+    waiting = (await told(service, ids[1]))[2]
+    assert (await matches(service, flow), await passed(service, flow)) == (2, 2)
+    await ends(service, waiting)
+    assert (await service.run(waiting))["status"] == "cancelled"
+    assert (await matches(service, flow), await passed(service, flow)) == (2, 2)
+    assert await stages(service, [await sent(service, "acme/back-queue", title="b")]) == ["mask"]
+
+
+async def test_a_threshold_lets_the_next_match_pass_in_place_of_one_that_was_stopped(service):
+    flow = await braked(
+        service, "acme/back-nth", masking={"hash": "all", "ttl": 60, "threshold": 3}, overlap={"policy": "skip"}
+    )
+    ids = [await sent(service, "acme/back-nth") for _ in range(5)]
+    assert await stages(service, ids) == ["start", "mask", "mask", "overlap", "overlap"]
+    assert await matches(service, flow) == 3
+    await ends(service, (await told(service, ids[0]))[2])
+    ids = [await sent(service, "acme/back-nth") for _ in range(2)]
+    assert await stages(service, ids) == ["start", "mask"]
+    assert (await told(service, ids[1]))[1].startswith("match 5 of the window, 2 of 3; fires next at 7; ")
+
+
+@pytest.mark.parametrize("how", ["disabled", "overlap", "error"])
+async def test_what_debounce_lets_go_gives_back_what_counted_it_where_it_is_stopped_then(service, clock, how):
+    repository = f"acme/back-{how}"
+    flow = await braked(
+        service,
+        repository,
+        masking=MASKING,
+        rate_limit={"count": 9, "period": 600},
+        debounce={"quiet": 10, "longest": 60},
+        overlap={"policy": "skip"},
+    )
+    if how == "overlap":
+        await sent(service, repository, title="first")
+        clock.go(10)
+        await batch(service)
+    before = (await matches(service, flow), await passed(service, flow))
+    ids = [await sent(service, repository, title=one) for one in "aba"]  # the first one's match is back by the third
+    assert await stages(service, ids) == ["debounce"] * 3
+    assert (await matches(service, flow), await passed(service, flow)) == (before[0] + 1, before[1] + 1)
+    masked = await sent(service, repository, title="a")
+    assert (await told(service, masked))[1].startswith(f"the same hash passed at {clock.now():%Y-%m-%d %H:%M:%S} UTC")
+    if how == "disabled":
+        await service.services.workflows.disable(PROJECT, flow)
+        await service.services.workflows.enable(PROJECT, flow, "test")
+    clock.go(10)
+    for _ in range(4 if how == "error" else 1):
+        service.services.engine.refused = int(how == "error")
+        await batch(service)
+        clock.go(15)
+    stopped = {"disabled": "enabled"}.get(how, how)
+    assert await stages(service, [ids[2], masked]) == [stopped, "mask"]
+    assert (await matches(service, flow), await passed(service, flow)) == before
+    assert await stages(service, [await sent(service, repository, title="a")]) == ["debounce"]
 
 
 async def test_a_start_by_hand_meets_overlap_and_no_other_brake(service):

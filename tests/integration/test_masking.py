@@ -112,7 +112,7 @@ async def test_the_same_hash_starts_one_run_and_the_others_say_why_they_do_not(s
         f"every filter and brake passed; the same hash is masked from now on; {end} (hash 'all')"
     )
     assert (held["stage"], held["passed"]) == ("mask", False)
-    assert held["reason"] == f"the same hash fired at {begun:%Y-%m-%d %H:%M:%S} UTC, {end} (hash 'all')"
+    assert held["reason"] == f"the same hash passed at {begun:%Y-%m-%d %H:%M:%S} UTC, {end} (hash 'all')"
     assert [one["passed"] for one in held["compared"]] == [True] * 4
 
 

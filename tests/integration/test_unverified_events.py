@@ -14,7 +14,7 @@ from loops.store import connections
 from server.app import Wiring
 from tests.integration.running import PROJECT, Running, log_action, running, workflow
 from tests.integration.tasking import task_action
-from tests.integration.test_brakes import told
+from tests.integration.test_brakes import passed, told
 from tests.integration.test_dispatch import all_batches, batch
 from tests.integration.test_masking import Clock
 
@@ -36,9 +36,10 @@ class Senders:
         self.live = live
         self.hooks = {False: open_hook, True: closed_hook}
 
-    async def send(self, name: str, *, verified: bool, **properties: Any) -> str:
-        """An event, posted and dispatched: the delivery."""
-        body = {"event": {"event": name, "distinct_id": "ada", "uuid": str(uuid.uuid4()), "properties": properties}}
+    async def send(self, name: str, *, verified: bool, own: str = "", **properties: Any) -> str:
+        """An event, with an id of its `own` where one is given, posted and dispatched: the delivery."""
+        own = own or str(uuid.uuid4())
+        body = {"event": {"event": name, "distinct_id": "ada", "uuid": own, "properties": properties}}
         url = f"{self.live.service.url}/hooks/posthog/{self.hooks[verified]}"
         headers = {"X-Webhook-Secret": SECRET} if verified else {}
         async with aiohttp.ClientSession() as client, client.post(url, json=body, headers=headers) as answer:
@@ -142,6 +143,71 @@ async def test_what_came_unverified_holds_back_ends_and_replaces_nothing_that_ca
     forecast = await live.services.forecasts.document(PROJECT, made, days)
     counts = Counter([(await told(live, delivery))[0] for delivery in (verified, apart, more)])
     assert forecast.tally.counts == counts
+
+
+STOPS = {
+    "mask": ({"masking": {"hash": "{event.event}", "ttl": 3600}}, "mask"),
+    "rate limit": ({"rate_limit": {"count": 1, "period": 3600}}, "rate_limit"),
+    "overlap": ({"overlap": {"policy": "skip"}}, "overlap"),
+    "a full queue": ({"overlap": {"policy": "queue", "maximum": 1}}, "overlap"),
+}
+
+
+@pytest.mark.parametrize(("brakes", "stage"), STOPS.values(), ids=STOPS)
+async def test_what_came_unverified_and_was_stopped_takes_no_fact_from_the_verified_event(
+    senders: Senders, clock: Clock, name: str, brakes: dict[str, Any], stage: str
+) -> None:
+    live, own = senders.live, str(uuid.uuid4())
+    clock.go(60)
+    begun = clock.now()
+    made = document(name, **brakes)
+    flow = (await live.create(made)).id
+    clock.go(1)
+    before = [await senders.send(name, verified=False) for _ in range(2 if "queue" in str(brakes) else 1)]
+    stopped = await senders.send(name, verified=False, own=own)
+    assert (await told(live, stopped))[0] == stage
+    verified = await senders.send(name, verified=True, own=own)
+    came = [(await told(live, one))[0] for one in (*before, verified)]
+    assert came == ["start"] * len(came)
+    assert len(await live.runs(flow)) == len(came)
+    clock.go(1)
+    forecast = await live.services.forecasts.document(PROJECT, made, (clock.now() - begun) / timedelta(days=0.999))
+    assert forecast.tally.counts == {"start": len(came), stage: 1}
+
+
+async def test_what_is_held_unverified_gives_way_to_the_verified_event(
+    senders: Senders, clock: Clock, name: str
+) -> None:
+    live, own = senders.live, str(uuid.uuid4())
+    clock.go(60)
+    begun = clock.now()
+    made = document(name, debounce=DEBOUNCE, rate_limit={"count": 5, "period": 3600})
+    flow = (await live.create(made)).id
+    clock.go(1)
+    held = await senders.send(name, verified=False, own=own, amount=1)
+    clock.go(1)
+    verified = await senders.send(name, verified=True, own=own, amount=2)
+    clock.go(10)
+    await batch(live)
+    (run,) = await live.runs(flow)
+    assert (run["delivery_id"], await passed(live, flow)) == (verified, 1)
+    assert (await live.delivery(held))["reason"] == "stopped by claim once debounce let it go"
+    assert (await live.delivery(verified))["reason"] == "started once debounce let it go"
+    clock.go(1)
+    forecast = await live.services.forecasts.document(PROJECT, made, (clock.now() - begun) / timedelta(days=0.999))
+    assert forecast.tally.counts == {"start": 1, "claim": 1}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["started", "waits for its turn"])
+async def test_what_started_a_run_unverified_is_a_fact_that_was_taken(senders: Senders, name: str, waits: bool) -> None:
+    live, own = senders.live, str(uuid.uuid4())
+    flow = (await live.create(document(name, overlap={"policy": "queue", "maximum": 3}))).id
+    if waits:
+        await senders.send(name, verified=False)
+    first = await senders.send(name, verified=False, own=own)
+    second = await senders.send(name, verified=True, own=own)
+    assert (await told(live, second))[:2] == ("claim", f"the same fact came before, in delivery {first}")
+    assert len(await live.runs(flow)) == 1 + waits
 
 
 async def test_who_leaves_out_the_property_that_a_loop_is_braked_by_is_held_back_all_the_same(

@@ -219,7 +219,7 @@ def test_every_event_is_busy_and_one_of_our_own_is_not():
     assert codes(loop("event")) == []
 
 
-def test_a_rate_limit_that_a_burst_uses_up_before_debounce_is_found():
+def test_a_rate_limit_that_may_drop_the_last_of_a_burst_is_found():
     limit, debounce = {"count": 10, "period": 3600}, {"quiet": 60, "longest": 600}
     document = {**loop("event"), "trigger_rate_limit": limit, "trigger_debounce": debounce}
     (finding,) = found(document)

@@ -1,7 +1,7 @@
 """Any history of events, runs and waiting, told to something that brakes, and held against what brakes promise."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol
@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from triggers.brakes import Debounce, KeyOf, OverlapRule, RateLimit
+from triggers.counted import Counted
+from triggers.masking import Mask, Rule
 
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KEYS = st.sampled_from(["a", "b"])
@@ -26,8 +28,14 @@ def event(key: str) -> dict[str, Any]:
 class Braking(Protocol):
     """What is under test."""
 
-    def limited(self, rule: RateLimit, key: str, now: datetime) -> bool:
-        """Whether an event passes."""
+    def masked(self, mask: Mask, key: str, now: datetime) -> tuple[Counted, ...]:
+        """What counts an event that passes; nothing where it does not."""
+
+    def limited(self, rule: RateLimit, key: str, now: datetime) -> tuple[Counted, ...]:
+        """The same of a rate limit."""
+
+    def give_back(self, counted: tuple[Counted, ...], now: datetime) -> None:
+        """Something later stopped the event that this counted."""
 
     def hold(self, rule: Debounce, key: str, name: str, now: datetime) -> list[tuple[str, int]]:
         """Hold an event; what goes on first: names, each with how many events it stands for."""
@@ -62,6 +70,29 @@ class Group:
         return min(self.times[-1] + rule.quiet, self.times[0] + rule.longest)
 
 
+@dataclass(eq=False)
+class Match:
+    """A match that fired, and how many it masked since."""
+
+    masked: int = 0
+
+
+@dataclass(eq=False)
+class Matches:
+    """A window of a mask, told by its definition alone."""
+
+    started_at: datetime
+    fired: list[Match] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Standing:
+    """What counted an event that has started a run, or may still."""
+
+    counted: tuple[Counted, ...]
+    undo: Callable[[], None]
+
+
 class Brakes(RuleBasedStateMachine):
     """One history."""
 
@@ -70,7 +101,9 @@ class Brakes(RuleBasedStateMachine):
         self.braking = self.make()
         self.now = START
         self.number = 0
+        self.windows: dict[str, Matches] = {}
         self.passed: dict[str, list[datetime]] = defaultdict(list)
+        self.standing: list[Standing] = []
         self.groups: dict[str, Group] = {}
         self.went: list[tuple[str, int]] = []
         self.expected: list[tuple[str, int]] = []
@@ -82,6 +115,8 @@ class Brakes(RuleBasedStateMachine):
         raise NotImplementedError
 
     @initialize(
+        ttl=st.integers(1, 90),
+        threshold=st.sampled_from([0, 2, 3]),
         count=st.integers(1, 3),
         period=st.integers(1, 20),
         quiet=st.integers(1, 8),
@@ -89,7 +124,10 @@ class Brakes(RuleBasedStateMachine):
         policy=st.sampled_from(["skip", "queue", "restart", "parallel"]),
         maximum=st.integers(1, 3),
     )
-    def begin(self, count: int, period: int, quiet: int, more: int, policy: Any, maximum: int) -> None:
+    def begin(
+        self, ttl: int, threshold: int, count: int, period: int, quiet: int, more: int, policy: Any, maximum: int
+    ) -> None:
+        self.mask = Mask(BY_KEY, Rule(ttl * SECONDS, threshold))
         self.limit = RateLimit(count, period * SECONDS, KeyOf(BY_KEY, "trigger_rate_limit"))
         self.debounce = Debounce(quiet * SECONDS, (quiet + more) * SECONDS, KeyOf(BY_KEY, "trigger_debounce"))
         self.overlap = OverlapRule(policy, maximum, KeyOf(BY_KEY, "trigger_overlap"))
@@ -103,12 +141,43 @@ class Brakes(RuleBasedStateMachine):
         self.now += seconds * SECONDS
 
     @rule(key=KEYS)
+    def comes_to_the_mask(self, key: str) -> None:
+        counted = self.braking.masked(self.mask, key, self.now)
+        window = self.windows.get(key)
+        if window is None or self.now >= window.started_at + self.mask.rule.ttl:
+            window = self.windows[key] = Matches(self.now)
+        every, fired = self.mask.rule.threshold, window.fired
+        if fired and not (every and fired[-1].masked == every - 1):
+            assert not counted
+            fired[-1].masked += 1
+            return
+        assert counted
+        match = Match()
+        fired.append(match)
+        self.standing.append(Standing(counted, lambda: self._unmatched(key, window, match)))
+
+    def _unmatched(self, key: str, window: Matches, match: Match) -> None:
+        if window.fired[-1] is match:  # else another has fired in its turn
+            window.fired.pop()
+        if not window.fired and self.windows.get(key) is window:
+            del self.windows[key]
+
+    @rule(key=KEYS)
     def comes_to_the_limit(self, key: str) -> None:
-        passes = self.braking.limited(self.limit, key, self.now)
-        within = [at for at in self.passed[key] if at > self.now - self.limit.period]
-        assert passes == (len(within) < self.limit.count)
-        if passes:
-            self.passed[key].append(self.now)
+        counted, now = self.braking.limited(self.limit, key, self.now), self.now
+        within = [at for at in self.passed[key] if at > now - self.limit.period]
+        assert bool(counted) == (len(within) < self.limit.count)
+        if counted:
+            self.passed[key].append(now)
+            self.standing.append(Standing(counted, lambda: self.passed[key].remove(now)))
+
+    @precondition(lambda self: self.standing)
+    @rule(which=st.integers(0, 99))
+    def something_later_stops_an_event_that_passed(self, which: int) -> None:
+        """Sooner or later: its window or period may be over."""
+        one = self.standing.pop(which % len(self.standing))
+        self.braking.give_back(one.counted, self.now)
+        one.undo()
 
     @rule(key=KEYS)
     def comes_to_debounce(self, key: str) -> None:

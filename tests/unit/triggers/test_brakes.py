@@ -27,7 +27,9 @@ from triggers.brakes import (
     rules_of,
     span,
 )
+from triggers.counted import Counted, undo
 from triggers.keys import Key
+from triggers.masking import Mask, Window, decide
 
 ALL = KeyOf(None, "trigger_overlap")
 KEY = Key("d", "acme/a")
@@ -41,16 +43,27 @@ class Remembered:
     """The decisions over states that stand in memory."""
 
     def __init__(self) -> None:
+        self.windows: dict[str, Window] = {}
         self.passed: dict[str, tuple[datetime, ...]] = defaultdict(tuple)
         self.held: dict[str, tuple[str, Held]] = {}
         self.begun: dict[str, list[str]] = defaultdict(list)
         self.waits: dict[str, list[str]] = defaultdict(list)
         self.acts: set[str] = set()
 
-    def limited(self, rule: RateLimit, key: str, now: datetime) -> bool:
+    def masked(self, mask: Mask, key: str, now: datetime) -> tuple[Counted, ...]:
+        decision = decide(mask.rule, self.windows.get(key), now)
+        window = self.windows[key] = decision.window
+        every = mask.rule.threshold
+        return (Counted("mask", key, window.started_at, window.count, every),) if decision.fires else ()
+
+    def limited(self, rule: RateLimit, key: str, now: datetime) -> tuple[Counted, ...]:
         came = limit(rule, self.passed[key], now)
         self.passed[key] = came.passed
-        return came.passes
+        return (Counted("rate_limit", key, now),) if came.passes else ()
+
+    def give_back(self, counted: tuple[Counted, ...], now: datetime) -> None:
+        for one in counted:
+            undo(one, self.windows, self.passed)
 
     def hold(self, rule: Debounce, key: str, name: str, now: datetime) -> list[tuple[str, int]]:
         before = self.held.get(key)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from loops.definition import listening_mask
 from loops.definition.schema.parts import Masking
 from triggers.keys import Key
-from triggers.masking import LONGEST_WINDOW, Mask, Rule, Unmasked, Window, decide, mask_of, words
+from triggers.masking import LONGEST_WINDOW, Mask, Rule, Unmasked, Window, decide, given_back, mask_of, words
 
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ALL = "all"
@@ -276,6 +276,26 @@ def test_events_and_webhooks_are_masked(config):
     assert listening_mask({"hash": "all", "ttl": 60}, config) == Masking(hash="all", ttl=60)
 
 
+# Given back
+
+
+@pytest.mark.parametrize(
+    ("threshold", "count", "number", "left"),
+    [
+        (0, 1, 1, None),
+        (0, 5, 1, None),  # with those that it masked
+        (3, 4, 4, 3),
+        (3, 6, 4, 3),
+        (3, 3, 1, None),
+        (3, 4, 1, 4),  # another has fired in its turn
+        (3, 2, 4, 2),
+    ],
+)
+def test_a_match_is_given_back_with_those_that_it_masked(threshold, count, number, left):
+    window = Window(START, count)
+    assert given_back(threshold, window, number) == (None if left is None else Window(START, left))
+
+
 # Words
 
 
@@ -295,13 +315,13 @@ def test_what_is_said_of_a_threshold_tells_when_it_fires_next(masks):  # D2
     ]
 
 
-def test_what_is_said_of_a_masked_event_tells_when_the_hash_fired_and_until_when_it_is_masked(masks):
+def test_what_is_said_of_a_masked_event_tells_when_the_hash_passed_and_until_when_it_is_masked(masks):
     made = mask(ttl=3600)
     masks.passes(made)
     assert masks.said == "the same hash is masked from now on; its window ends at 2026-11-30 13:00:00 UTC"
     masks.passes(made, seconds=5)
     end = "its window ends at 2026-11-30 13:00:00 UTC"
-    assert masks.said == f"the same hash fired at 2026-11-30 12:00:00 UTC, {end}"
+    assert masks.said == f"the same hash passed at 2026-11-30 12:00:00 UTC, {end}"
 
 
 # Properties
