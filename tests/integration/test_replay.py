@@ -54,15 +54,15 @@ async def test_a_replay_is_a_run_of_its_own_with_a_number_and_says_so(api: Api) 
     for number in (1, 2):
         status, (told,) = await replay(api, delivery, flow)
         assert (status, told["passed"], told["replay"]) == (202, True, number)
-        assert told["reason"].startswith(f"replay {number}: ")
-        assert "deduplication, claims and masks do not hold" in told["reason"]
+        assert told["reason"] == f"replay {number}: every filter passed; not asked: claim"
     first, *again = await runs_of(api, flow)
     assert [run["replay"] for run in (first, *again)] == [0, 1, 2]
     assert {run["event_uuid"] for run in again} == {first["event_uuid"]}
     assert {run["delivery"] for run in again} == {delivery}
     stored = await verdicts_of(api, delivery, flow)
     assert [one["run"] for one in stored] == [first["id"], *(run["id"] for run in again)]
-    assert (await api.get(f"deliveries/{delivery}"))["runs"] == 3
+    told = await api.get(f"deliveries/{delivery}")
+    assert (told["status"], told["reason"], told["runs"]) == ("dispatched", "2 runs started by replays", 3)
     await api.until(f"runs/{again[-1]['id']}", lambda run: run["status"] == "completed")
 
 
@@ -89,6 +89,9 @@ async def test_a_loop_that_was_enabled_later_gets_what_it_missed_by_a_replay(api
     assert (await replay(api, delivery, flow))[0] == 202
     (run,) = await runs_of(api, flow)
     assert run["replay"] == 1
+    told = await api.get(f"deliveries/{delivery}")
+    said = "no loop listens for it, 1 run started by a replay"
+    assert (told["status"], told["reason"], told["runs"]) == ("dispatched", said, 1)
 
 
 async def test_filters_hold_for_a_replay_and_the_reason_is_told(api: Api) -> None:
