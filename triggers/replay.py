@@ -175,23 +175,31 @@ class Replays:
 
     async def _heard(self, past: PastDelivery, loops: _Loops, events: Sequence[Event]) -> list[_Came]:
         """Who hears the events. What GitHub has to be asked is asked, and kept with the event."""
-        former, found = await self._reader.read(lambda connection: _hearing(connection, past, loops, events))
+
+        def hearing(connection: sa.Connection) -> tuple[Sequence[str], list[Heard | Question]]:
+            former = _former(connection, past, events)
+            return former, [_hear(connection, past, loops, event, former) for event in events]
+
+        former, found = await self._reader.read(hearing)
         came: list[_Came] = []
-        for position, one in enumerate(found):
-            heard = one
-            for _ in range(_TRIES):
-                if isinstance(heard, Heard):
-                    break
-                await self._audience.rights.answered(heard)
-                _, (heard,) = await self._reader.read(
-                    lambda connection, at=position: _hearing(connection, past, loops, [events[at]])  # type: ignore[misc]
-                )
-            if isinstance(heard, Question):
-                raise Busy("too much is asked of GitHub at once", hint="do it again in a moment")
+        for position, (event, one) in enumerate(zip(events, found, strict=True)):
+            heard = one if isinstance(one, Heard) else await self._answered(past, loops, event, former, one)
             came.append(_Came(past, position, heard, former))
             if heard.facts is not None:
                 await self._keep(came[-1])
         return came
+
+    async def _answered(
+        self, past: PastDelivery, loops: _Loops, event: Event, former: Sequence[str], question: Question
+    ) -> Heard:
+        """Who hears an event once the question that it leaves open is answered."""
+        for _ in range(_TRIES):
+            await self._audience.rights.answered(question)
+            found = await self._reader.read(lambda connection: _hear(connection, past, loops, event, former))
+            if isinstance(found, Heard):
+                return found
+            question = found  # what it asked may have changed meanwhile
+        raise Busy("too much is asked of GitHub at once", hint="do it again in a moment")
 
     async def _keep(self, came: _Came) -> None:
         row = _row(came, [])
@@ -293,16 +301,18 @@ class Replays:
         return self._loops(connection, [row]), ids
 
 
-def _hearing(
-    connection: sa.Connection, past: PastDelivery, loops: _Loops, events: Sequence[Event]
-) -> tuple[Sequence[str], list[Heard | Question]]:
-    """Their repository's other names, and who hears each."""
-    due = past.due
-    former = other_names(connection, due.connection_id, events[0]) if due.source == _GITHUB and events else ()
-    return former, [
-        loops.audience.hearing(connection, due, event, past.connection, former, asked=past.has_facts(event.uuid))
-        for event in events
-    ]
+def _former(connection: sa.Connection, past: PastDelivery, events: Sequence[Event]) -> Sequence[str]:
+    """The other names of the repository that the events are about."""
+    if past.due.source != _GITHUB or not events:
+        return ()
+    return other_names(connection, past.due.connection_id, events[0])
+
+
+def _hear(
+    connection: sa.Connection, past: PastDelivery, loops: _Loops, event: Event, former: Sequence[str]
+) -> Heard | Question:
+    asked = past.has_facts(event.uuid)
+    return loops.audience.hearing(connection, past.due, event, past.connection, former, asked=asked)
 
 
 def _listener(loops: _Loops, came: _Came, row: WorkflowRow) -> Listener | Verdict:

@@ -69,9 +69,10 @@ def _tell(told: Mapping[str, Any]) -> None:
 
 def _tell_verdict(verdict: Mapping[str, Any]) -> None:
     outcome = "passed" if verdict["passed"] else "stopped"
+    where = "not started" if verdict["stage"] == "not_started" else f"{outcome} at {verdict['stage']}"
     worked_out = ", worked out again now" if verdict["recomputed"] else ""
     say(f"\n{plain(verdict['workflow_name']) or verdict['workflow']}, version {verdict['version']}{worked_out}")
-    say(f"  {outcome} at {verdict['stage']}: {plain(verdict['reason'])}")
+    say(f"  {where}: {plain(verdict['reason'])}")
     if verdict["run"]:
         say(f"  started run {verdict['run']}")
     for one in verdict["compared"]:

@@ -138,6 +138,31 @@ async def test_the_senders_id_names_a_delivery_as_well(api: Api) -> None:
     assert (await replay(api, key, flow))[0] == 202
 
 
+async def test_an_id_of_the_senders_that_several_deliveries_bear_names_none_of_them(api: Api) -> None:
+    flow, key = await loop(api), str(uuid.uuid4())
+    ours = await api.deliver(await api.github(), "issues", issue(), key)
+    stranger = await hooked(api)
+    _, told = await send(api, stranger["path"], Idempotency_Key=key)
+    await api.until(f"deliveries/{told['delivery']}", lambda one: one["status"] == "dispatched")
+    for call in (
+        api.call("POST", f"deliveries/{key}/replay", {}),
+        api.call("GET", f"deliveries/{key}/verdicts"),
+        api.call("GET", f"deliveries/{key}"),
+        api.call("GET", f"runs?delivery={key}"),
+    ):
+        status, refused = await call
+        assert (status, refused["error"]["message"]) == (409, f"2 deliveries bear the sender's id {key!r}")
+        assert f"{told['delivery']} (from webhook), {ours} (from github)" in refused["error"]["hint"]
+    status, items = await replay(api, f"github:{key}", flow)
+    assert (status, items[0]["delivery"]) == (202, ours)
+    assert (await api.get(f"deliveries/webhook:{key}"))["id"] == told["delivery"]
+    # Nor does a key that is our id, or all of what names a source, take the place of what it copies.
+    for copied in (ours, f"github:{key}"):
+        await send(api, stranger["path"], Idempotency_Key=copied)
+    assert (await api.get(f"deliveries/{ours}"))["id"] == ours
+    assert (await replay(api, f"github:{key}", flow))[0] == 409
+
+
 async def test_a_run_of_a_replay_sees_the_event_as_it_was_stored(api: Api) -> None:
     flow = await loop(api)
     delivery = await api.deliver(await api.github(), "issues", issue(title="As it was"))
