@@ -20,7 +20,9 @@ def add_commands(add: Adder) -> None:
     deliveries.add_argument("--status", choices=_STATUSES, help="only these")
     add_paging(deliveries)
     explain = add.command("explain", _explain, "say why a delivery did or did not start each loop")
-    explain.add_argument("delivery", metavar="DELIVERY", help="our id of it or the sender's, or how either begins")
+    explain.add_argument(
+        "delivery", metavar="DELIVERY", help="our id of it or the sender's, also as github:ID, or how either begins"
+    )
     explain.add_argument("loop", metavar="LOOP", nargs="?", help="only this loop, by id or name, enabled or not")
 
 
