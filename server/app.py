@@ -217,6 +217,7 @@ class Service:
             ),
             sources=sources,
             definitions=definitions,
+            audience=audience,
             workflows=Workflows(
                 self._writer,
                 reader,
@@ -232,11 +233,11 @@ class Service:
             webhooks=webhooks,
             by_hand=ByHand(self._writer, self._engine, clock, begin, runs.replace),
             replays=Replays(
-                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, runs.replace
+                self._writer, reader, self._engine, clock, sources, begin, self._programs.writes, audience, runs.replace
             ),
             forecasts=Forecasts(reader, clock, sources, audience, limits_of(settings), settings.model or ""),
             tester=WorkflowTester(
-                StepTester(self._steps, reader, clock), reader, clock, sources, self._log_secrets.mask
+                StepTester(self._steps, reader, clock), reader, clock, sources, audience, self._log_secrets.mask
             ),
             runs=runs,
             messages=self._messages,

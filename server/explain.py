@@ -1,11 +1,12 @@
 """Why a delivery did or did not start each loop.
 
 What was decided at the time is stored for the loops that started, nearly started or were stopped by a brake. For every
-other enabled loop the answer is worked out again, from the raw delivery and the definition that the loop had then.
+other enabled loop the answer is worked out again, from the delivery as it is stored and the definition that the loop
+had then. What passes when it is worked out again started nothing all the same: that is its own stage.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,28 +15,34 @@ from loops.errors import DefinitionError, LoopsError
 from loops.event import Delivery, Event
 from loops.filters import ProjectFilters
 from loops.projects import project_filters
-from loops.store import connections, deliveries, explaining, holds
+from loops.store import connections, deliveries, explaining, holds, replays
 from loops.store import workflows as workflows_store
+from loops.store.connections import ConnectionRow
 from loops.store.holds import HoldRow
+from loops.store.replays import StoredEvent
 from loops.store.workflows import WorkflowRow
 from loops.threads import off_loop
 from server.services import Services
+from triggers.audience import Audience
 from triggers.definitions import listener_of
 from triggers.hearing import explain_heard
 from triggers.keys import instant_words
 from triggers.matcher import Listener
 from triggers.names import other_names
+from triggers.past import as_stored, has_body
 from triggers.people import joined
 from triggers.posthog.event import SOURCE as POSTHOG
-from triggers.properties import amended
 from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.slack.handing import HANDED
 from triggers.source import Ignored, Source
 from triggers.verdict import Verdict
+from triggers.webhook.event import SOURCE as WEBHOOK
 
 MOST_VERDICTS = 500
 GITHUB = "github"
+NOT_STARTED = "not_started"
+"""The stage of a verdict that passes as far as it can be worked out again, while no run came of it."""
 
 _UNDECIDED = {
     "accepted": "it has not been held against the loops yet",
@@ -74,7 +81,8 @@ class _Found:
     delivery: Mapping[str, Any]
     stored: list[Mapping[str, Any]]
     raw: Delivery | None
-    settings: Mapping[str, Any]
+    receiver: ConnectionRow | None
+    known: Mapping[str, StoredEvent]
     loops: list[WorkflowRow]
     names: dict[str, str]
     runs: dict[tuple[str, str, int], str]
@@ -83,6 +91,12 @@ class _Found:
     holds: Mapping[str, HoldRow] = field(default_factory=dict)
     former: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
+    asks_access: bool = False
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The connection's, without secrets; none once it is gone."""
+        return {} if self.receiver is None else self.receiver.config
 
 
 async def explained(services: Services, project_id: str, wanted: str, workflow_id: str | None = None) -> Explanation:
@@ -94,14 +108,13 @@ async def explained(services: Services, project_id: str, wanted: str, workflow_i
     source = services.sources.get(found.delivery["source"])
     stored = [one for one in _stored(found) if workflow_id in {None, one.verdict["workflow"]}]
     # Bodies may be large and filters hold slow patterns: threads of their own keep them off the event loop.
-    events = await off_loop(lambda: _events(found, source))
-    if events and events[0].source == POSTHOG:
-        parsed = events
-        events = await services.reader.read(lambda connection: _of_people(connection, found, parsed))
-    if events and events[0].source == GITHUB:
-        parsed = events
-        events = await services.reader.read(lambda connection: _of_github(connection, found, parsed))
-    again = await off_loop(lambda: _again(found, events, stored))
+    parsed = await off_loop(lambda: _events(found, source))
+    events = await services.reader.read(lambda connection: _as_decided(connection, found, parsed))
+    worked_out = await off_loop(lambda: _again(found, events, stored))
+    passing = {event.uuid: event for event, verdict in worked_out if event is not None and verdict.passed}
+    own = await services.reader.read(lambda c: _own(c, services.audience, found, passing.values())) if passing else {}
+    again = [_told(found, event, _not_started(verdict, event, own)) for event, verdict in worked_out]
+    found.notes += _as_now(services.audience, found, [event for event, _ in worked_out if event is not None])
     verdicts = (*stored, *again)[:MOST_VERDICTS]
     if len(stored) + len(again) > MOST_VERDICTS or len(found.loops) > MOST_VERDICTS:
         found.notes.append(f"only {MOST_VERDICTS} verdicts are shown; ask for one workflow to see its own")
@@ -122,7 +135,8 @@ def _find(connection: sa.Connection, project_id: str, wanted: str, workflow_id: 
         delivery=delivery,
         stored=stored,
         raw=deliveries.load(connection, delivery["id"]),
-        settings={} if receiver is None else receiver.config,
+        receiver=receiver,
+        known=replays.stored_events(connection, delivery["id"]),
         loops=loops,
         names=explaining.names(connection, sorted(decided)) | {row.id: row.name for row in loops},
         runs=explaining.started(connection, delivery["id"]),
@@ -142,20 +156,60 @@ def _handed(stored: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _of_people(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
-    """The events with persons and groups as they are now, without those that another delivery has brought."""
-    project_id, delivery_id = found.delivery["project_id"], found.delivery["id"]
-    came = repeats(connection, project_id, delivery_id, events)
-    found.notes += sorted({f"of an event: {came_before(other)}" for other in came.values()})
-    new = [event for event in events if event.uuid not in came]
-    return joined(connection, project_id, new, found.settings)
+def _as_decided(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
+    """The events as they were decided, as far as that is stored: without those that another delivery has brought, with
+    what GitHub said. Persons and groups are as they are now where no run keeps them."""
+    if events and events[0].source == POSTHOG:
+        project_id = found.delivery["project_id"]
+        came = repeats(connection, project_id, found.delivery["id"], events)
+        found.notes += sorted({f"of an event: {came_before(other)}" for other in came.values()})
+        events = [event for event in events if event.uuid not in came]
+        fresh = [event for event in events if not has_body(found.known, event)]
+        now = {event.uuid: event for event in joined(connection, project_id, fresh, found.settings)}
+        events = [now.get(event.uuid, event) for event in events]
+    if events and events[0].source == GITHUB:
+        found.former = other_names(connection, found.delivery["connection_id"], events[0])
+    return [as_stored(event, found.known[event.uuid]) if event.uuid in found.known else event for event in events]
 
 
-def _of_github(connection: sa.Connection, found: _Found, events: list[Event]) -> list[Event]:
-    """The events with what was asked of GitHub when they were decided."""
-    found.former = other_names(connection, found.delivery["connection_id"], events[0])
-    facts = {stored["uuid"]: stored["facts"] for stored in found.stored}
-    return [amended(event, facts.get(event.uuid) or {}) for event in events]
+def _own(
+    connection: sa.Connection, audience: Audience, found: _Found, events: Iterable[Event]
+) -> dict[str, str | None]:
+    """Why each of the events is own output, None where it is not."""
+    return {
+        event.uuid: None if event.source == WEBHOOK else audience.own_words(connection, event, found.receiver)
+        for event in events
+    }
+
+
+def _not_started(verdict: Verdict, event: Event | None, own: Mapping[str, str | None]) -> Verdict:
+    """A verdict that was worked out now and passed: no run came of it, or it would be stored."""
+    if event is None or not verdict.passed:
+        return verdict
+    said = own.get(event.uuid)
+    if said is not None:
+        return replace(verdict, stage="own_output", passed=False, reason=said)
+    by = "with its person and groups as they are now" if _has_people(event) else "by what is known now"
+    reason = f"it started nothing when the delivery came; {by}: {verdict.reason}"
+    return replace(verdict, stage=NOT_STARTED, passed=False, reason=reason)
+
+
+def _has_people(event: Event) -> bool:
+    return event.person is not None or bool(event.groups)
+
+
+def _as_now(audience: Audience, found: _Found, events: Sequence[Event]) -> list[str]:
+    """What has to be known of verdicts that were worked out again on these events."""
+    notes: list[str] = []
+    if any(_has_people(event) and not has_body(found.known, event) for event in events):
+        notes.append("what is worked out again takes persons and groups as they are now, not as they were")
+    unasked = (one for one in events if one.uuid not in found.known or not found.known[one.uuid].facts)
+    if found.asks_access and any(audience.rights.asking(found.receiver, one) is not None for one in unasked):
+        notes.append(
+            "GitHub was not asked what the sender may do, as no loop wanted to know: where it is worked out again, "
+            "actor_access is what the delivery itself says"
+        )
+    return notes
 
 
 def _stored(found: _Found) -> Iterator[Told]:
@@ -182,25 +236,25 @@ def _debounced(verdict: Mapping[str, Any], event_uuid: str, found: _Found) -> st
     return f"debounced into {other}{which}, which {run} at {instant_words(held.released_at)}"
 
 
-def _again(found: _Found, events: Sequence[Event], stored: Sequence[Told]) -> list[Told]:
-    """Verdicts of the loops that none is stored of, event by event."""
+def _again(found: _Found, events: Sequence[Event], stored: Sequence[Told]) -> list[tuple[Event | None, Verdict]]:
+    """Verdicts of the loops that none is stored of, event by event; None for the whole delivery."""
     listening: list[Listener] = []
-    told: list[Told] = []
+    told: list[tuple[Event | None, Verdict]] = []
     asked = {one.verdict["workflow"] for one in stored}
     for row in found.loops:
         heard = _listening(row, found)
         if isinstance(heard, Listener):
             listening.append(heard)
         elif row.id not in asked:
-            told.append(_told(found, heard, "", ""))
+            told.append((None, heard))
     decided = {(one.verdict["workflow"], one.event_uuid) for one in stored}
     for event in events:
         for listener in listening:
             if len(told) > MOST_VERDICTS:
                 return told
             if (listener.key, event.uuid) not in decided:
-                verdict = explain_heard(listener, found.delivery["project_id"], event, found.former)
-                told.append(_told(found, verdict, event.name, event.uuid))
+                found.asks_access |= listener.asks_access and event.source == GITHUB
+                told.append((event, explain_heard(listener, found.delivery["project_id"], event, found.former)))
     return told
 
 
@@ -251,5 +305,6 @@ def _listening(row: WorkflowRow, found: _Found) -> Listener | Verdict:
 _STATUS = {"draft": "a draft: it is not enabled", "archived": "archived"}
 
 
-def _told(found: _Found, verdict: Verdict, event: str, event_uuid: str) -> Told:
-    return Told(verdict.as_json(), found.names.get(verdict.workflow, ""), event, event_uuid, recomputed=True)
+def _told(found: _Found, event: Event | None, verdict: Verdict) -> Told:
+    name, uuid = ("", "") if event is None else (event.name, event.uuid)
+    return Told(verdict.as_json(), found.names.get(verdict.workflow, ""), name, uuid, recomputed=True)

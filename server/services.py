@@ -17,6 +17,7 @@ from loops.tasks.workspace.sandboxes import Found
 from loops.webhooks import Webhooks
 from loops.workflows import Workflows
 from server.metrics import Metrics
+from triggers.audience import Audience
 from triggers.definitions import Definitions
 from triggers.forecasting import Forecasts
 from triggers.intake import Intake
@@ -46,6 +47,7 @@ class Services:
     intake: Intake
     sources: Mapping[str, Source]
     definitions: Definitions
+    audience: Audience
     workflows: Workflows
     schedules: Schedules
     webhooks: Webhooks

@@ -13,10 +13,10 @@ from loops.store import holds, rates
 from loops.store.deliveries import Due
 from loops.store.holds import HoldRow
 from loops.store.ids import new_id
-from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, limit, limit_words
+from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, key_words, limit, limit_words
 from triggers.counted import Counted, counted_of
 from triggers.giving_back import give_back
-from triggers.keys import EventJson, Key
+from triggers.keys import EventJson, Key, instant_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +70,53 @@ class Wanted:
     claim: str | None = None
 
 
-def put_off(connection: sa.Connection, rule: Debounce, wanted: Wanted, due: Due, event: EventJson) -> Passed | HoldRow:
+def put_off(
+    connection: sa.Connection,
+    rule: Debounce,
+    wanted: Wanted,
+    due: Due,
+    event: EventJson,
+    rest_until: datetime | None = None,
+) -> Passed | HoldRow:
     """Hold the event. Where another of its key was due before it came, that one has to be released first: it is what is
-    returned, and nothing is held. What counted an event that this one takes the place of is given back. Raises RowHeld
-    while another process is deciding on the same key."""
+    returned, and nothing is held. What counted an event that another takes the place of is given back. Raises RowHeld
+    while another process is deciding on the same key.
+
+    In a replay events come faster than they came: until `rest_until` nobody else lets go what it holds, so that the
+    rest of a burst can take its place. Which of them make a burst is decided by when they arrived all the same."""
     now = due.received_at
     key = rule.key.of(event, now)
     before = holds.lock(connection, wanted.workflow_id, key.digest)
-    if before is not None and now >= before.due_at:
+    held_before = None if before is None else _held(before) if rest_until is None else _arrived(rule, before)
+    if before is not None and held_before is not None and now >= held_before.due_at:
         return before
-    held = hold(rule, None if before is None else _held(before), now)
+    held = hold(rule, held_before, now)
     row = _row(wanted, due, key, held)
-    if before is not None:
+    passed_over = None if before is None else counted_of(before.counted)
+    if before is not None and rest_until is not None and now < before.last_at:
+        row = replace(before, count=held.count)  # what is held came after it
+        passed_over = wanted.counted
+    elif before is not None:
         row = replace(row, id=before.id, attempts=before.attempts)
+    told = hold_words(rule, held, key)
+    if rest_until is not None:
+        row = replace(row, due_at=max(row.due_at, rest_until))
+        told = f"held until {instant_words(row.due_at)}: of a burst{key_words(key)} the last goes on"
+    if passed_over is not None:
         holds.save(connection, row)
-        give_back(connection, wanted.workflow_id, counted_of(before.counted), now)
+        give_back(connection, wanted.workflow_id, passed_over, now)
     elif not holds.begin(connection, row):
         raise RowHeld("another process holds an event of the same key")
-    return Passed(passes=False, reason=hold_words(rule, held, key), hold=row.id)
+    return Passed(passes=False, reason=told, hold=row.id)
 
 
 def _held(row: HoldRow) -> Held:
     return Held(row.first_at, row.last_at, row.due_at, row.count)
+
+
+def _arrived(rule: Debounce, row: HoldRow) -> Held:
+    """What is held, due as it would have been had it been decided when it arrived."""
+    return Held(row.first_at, row.last_at, min(row.last_at + rule.quiet, row.first_at + rule.longest), row.count)
 
 
 def _row(wanted: Wanted, due: Due, key: Key, held: Held) -> HoldRow:

@@ -77,7 +77,7 @@ def without(passed: Sequence[datetime], at: datetime) -> tuple[datetime, ...]:
 
 def limit_words(rule: RateLimit, limited: Limited, key: Key) -> str:
     """What was decided, for people."""
-    within = f"within {span(rule.period)}{_of(key)}"
+    within = f"within {span(rule.period)}{key_words(key)}"
     if limited.passes:
         return f"rate limit: {len(limited.passed)} of {rule.count} {within}"
     free = limited.passed[len(limited.passed) - rule.count] + rule.period
@@ -115,8 +115,8 @@ def hold(rule: Debounce, held: Held | None, now: datetime) -> Held:
 def hold_words(rule: Debounce, held: Held, key: Key) -> str:
     """What is said of an event while it waits."""
     return (
-        f"held until {instant_words(held.due_at)}, unless another event{_of(key)} comes before: then that one is held "
-        f"in its place, until {instant_words(held.first_at + rule.longest)} at the latest"
+        f"held until {instant_words(held.due_at)}, unless another event{key_words(key)} comes before: then that one is "
+        f"held in its place, until {instant_words(held.first_at + rule.longest)} at the latest"
     )
 
 
@@ -148,7 +148,7 @@ def admit(rule: OverlapRule, acting: Sequence[str], waiting: Sequence[str], key:
     if not acting and not waiting:
         return Admission("start")
     behind = _runs(acting or waiting)
-    of, told = _of(key), f"(overlap: {rule.policy})"
+    of, told = key_words(key), f"(overlap: {rule.policy})"
     if rule.policy == "restart":
         return Admission("replace", f"{behind}{of} {_is(acting or waiting)} cancelled for it {told}")
     if rule.policy == "skip":
@@ -176,7 +176,8 @@ def _is(ids: Sequence[str]) -> str:
     return "is" if len(ids) == 1 else "are"
 
 
-def _of(key: Key) -> str:
+def key_words(key: Key) -> str:
+    """By which key it was decided, in brackets; empty where there is nothing to say."""
     told = "; ".join(filter(None, (f"key {key.shown!r}" if key.shown else "", key.note)))
     return f" ({told})" if told else ""
 

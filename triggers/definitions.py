@@ -67,7 +67,7 @@ class Definitions:
             return
         self._projects.clear()  # a project's own filters count as a change of its workflows
         for row in store.changed_since(connection, self._epoch):
-            self._take(connection, row)
+            self.take(connection, row)
         self._epoch = epoch
 
     def unheard(self, project_id: str, source: str, topics: Sequence[Topic]) -> int | None:
@@ -121,7 +121,8 @@ class Definitions:
             self._projects[project_id] = project_filters(connection, project_id)
         return self._projects[project_id]
 
-    def _take(self, connection: sa.Connection, row: WorkflowRow) -> None:
+    def take(self, connection: sa.Connection, row: WorkflowRow) -> None:
+        """Put a workflow's listener in place of the one that it had."""
         self.index.remove(row.id)
         self.broken.pop(row.id, None)
         self._alone.pop(row.id, None)

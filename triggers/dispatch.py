@@ -27,7 +27,6 @@ from loops.store.outage import is_deadlock, is_outage
 from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
-from triggers.matcher import Listener, Matches
 from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
@@ -261,7 +260,7 @@ class Dispatcher:
             return meaning
         if isinstance(meaning, list) and read.due.source == POSTHOG:
             meaning = self._of_people(connection, read.due, meaning, read.settings)
-        if isinstance(meaning, list) and read.due.source == WEBHOOK and self._alone(read.settings) is None:
+        if isinstance(meaning, list) and read.due.source == WEBHOOK and self._audience.alone(read.connection) is None:
             meaning = Ignored("the workflow of this webhook is not enabled")
         if isinstance(meaning, Ignored):
             return Settled(read.due.id, "ignored", meaning.reason, 0)
@@ -278,7 +277,7 @@ class Dispatcher:
             if event.uuid in decided:
                 started += decided[event.uuid]
                 continue
-            heard = self._heard(connection, read, event)
+            heard = self._audience.of(connection, read.due, event, read.connection)
             if isinstance(heard, Question):  # nothing is decided yet: what has to be asked about comes alone
                 return heard
             verdicts = self._decide(connection, due, heard, position)
@@ -334,17 +333,6 @@ class Dispatcher:
                 )
             self._keep(connection, due, heard, position, verdicts)
         return verdicts
-
-    def _heard(self, connection: sa.Connection, read: Read, event: Event) -> Heard | Question:
-        """Who hears the event; that of a webhook the one loop whose address it came to."""
-        if read.due.source != WEBHOOK:
-            return self._audience.of(connection, read.due, event, read.connection)
-        listener = self._alone(read.settings)
-        return Heard(event, Matches(event, () if listener is None else (listener,)))
-
-    def _alone(self, settings: Mapping[str, Any]) -> Listener | None:
-        """The one loop that a webhook's delivery is for."""
-        return self._definitions.alone(str(settings.get("workflow")))
 
     def _keep(self, connection: sa.Connection, due: Due, heard: Heard, position: int, verdicts: list[Verdict]) -> None:
         event = heard.event

@@ -8,7 +8,7 @@ from loops.event import Event, JsonValue
 from loops.own_output import BRANCHES, Marks, OwnMark, Place, own_words
 from loops.store.github import LARGEST_ID, pushed_by
 
-_APP = "this installation's own app wrote it: own output never starts a loop"
+OWN_APP = "this installation's own app wrote it: own output never starts a loop"
 _COMMENTS = frozenset(
     {
         "commit_comment",
@@ -26,6 +26,11 @@ _CHECKING = frozenset({"check_run", "check_suite", "status", "workflow_job", "wo
 _HEADS = "refs/heads/"
 
 
+def says_own_app(event: Event) -> bool:
+    """Whether an event says that this installation's own app wrote it; what a webhook says of that is not heard."""
+    return event.properties.get("own_app") is True and event.source != "webhook"
+
+
 class OwnOutput:
     """Knows an app by its name, and what was written with a personal token by our marks, branches and commits."""
 
@@ -35,8 +40,8 @@ class OwnOutput:
     def words(self, connection: sa.Connection, event: Event, *, by_token: bool) -> str | None:
         """Why the event is own output; None where it is not. `by_token`: its connection writes as a person."""
         get = event.properties.get
-        if get("own_app") is True:
-            return _APP
+        if says_own_app(event):
+            return OWN_APP
         if event.source != "github":
             return None
         mark = self._mark(event)

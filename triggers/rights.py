@@ -85,7 +85,7 @@ class Rights:
         self._observe = observe
         self._known: dict[tuple[int, str, str], _Known] = {}
         self._asked: dict[Question, list[str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Question] = {}
 
     def asking(self, row: ConnectionRow | None, event: Event) -> Callable[[sa.Connection], Question] | None:
         """What makes the question that the event leaves open, which costs a look into the database; None where the
@@ -114,13 +114,25 @@ class Rights:
     def ask(self, question: Question, delivery_id: str) -> None:
         """Ask, and let the delivery be dispatched then. Asked again while it is, it is the same question; with too many
         at once it is left for later."""
+        self._ask(question, [delivery_id])
+
+    async def answered(self, question: Question) -> None:
+        """Ask, and wait until `facts` knows the answer, for somebody who waits for it. With too many at once it knows
+        none."""
+        if self.facts(question) is None:
+            self._ask(question, [])
+            asking = [task for task, asked in self._tasks.items() if asked == question]
+            if asking:
+                await asyncio.wait(asking)
+
+    def _ask(self, question: Question, waits: list[str]) -> None:
         waiting = self._asked.get(question)
         if waiting is not None:
-            waiting.append(delivery_id)
+            waiting += waits
         elif len(self._asked) < MOST_ASKED:
-            self._asked[question] = [delivery_id]
+            self._asked[question] = waits
             task = asyncio.create_task(self._answer(question), name="loops-rights")
-            self._tasks.add(task)
+            self._tasks[task] = question
             task.add_done_callback(self._ended)
 
     async def aclose(self) -> None:
@@ -131,7 +143,7 @@ class Rights:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             log.error("a question to GitHub ended by an error", exc_info=task.exception())
 
@@ -144,6 +156,8 @@ class Rights:
                 self._known[_place(question)] = _Known(question.epoch, question.client, facts, self._clock.now() + keep)
         finally:
             waiting = self._asked.pop(question)
+        if not waiting:
+            return
         try:
             await self._writer.run(lambda connection: deliveries.due_now(connection, waiting, self._clock.now()))
         except StoreBusy as error:  # they come due by themselves

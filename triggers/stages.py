@@ -9,7 +9,7 @@ event takes its fact whatever becomes of it, an unverified one only by starting 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,21 +27,25 @@ from loops.store.holds import HoldRow
 from loops.store.runs import NewRun
 from triggers.audience import Audience
 from triggers.brake_stages import Wanted, put_off, within_limit
-from triggers.brakes import released_words
+from triggers.brakes import Rules, released_words
 from triggers.counted import Counted, counted_of
 from triggers.definitions import Definitions
 from triggers.giving_back import give_back
 from triggers.hearing import explain_heard
 from triggers.mask_stage import hold as hold_mask
+from triggers.masking import Mask
 from triggers.matcher import Listener
 from triggers.names import other_names
 from triggers.overlap_stage import FREE, Admitted, Starting
 from triggers.run_ids import run_id
 from triggers.starting import event_of
+from triggers.terms import LIVE, PERIOD, WORDS, Terms
 from triggers.verdict import Verdict, let_go_words, unverified_reason
 
 _GITHUB = "github"
 _PASSED = "every filter and brake passed"
+REST = timedelta(seconds=10)
+"""How long a replay that holds an event may take to come to the rest of its burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +74,60 @@ class Stages:
         self._starting = starting
         self._clock = clock
 
-    def decide(self, connection: sa.Connection, due: Due, event: Event, listener: Listener) -> Verdict:
+    def decide(
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, terms: Terms = LIVE
+    ) -> Verdict:
         """What becomes of an event that got past a loop's filters. Raises RowHeld while another process is deciding on
         the same key."""
         compared = listener.filter.explain(event)
+        if "enabled" in terms.lifted:
+            due = replace(due, epoch=max(due.epoch, listener.since))
 
         def verdict(stage: str, reason: str, **more: Any) -> Verdict:  # noqa: ANN401
             return Verdict(
                 listener.key, listener.version, stage, passed=False, reason=reason, compared=compared, **more
             )
 
-        state = self._ready(connection, due, event, listener)
+        state = self._ready(connection, due, event, listener, terms)
         if not isinstance(state, RunState):
             return verdict(*state)
         way, now = _Way(), self._clock.now()
-        braked = self._braked(connection, due, event, listener, way)
+        braked = self._braked(connection, due, event, listener, way, terms)
         if braked is not None:
             stage, reason, held_by = braked
             if not held_by:
                 give_back(connection, listener.key, way.counted, now)
             return verdict(stage, reason, hold=held_by)
-        run = self._new_run(listener, due.project_id, due.id, event, state)
+        run = self._new_run(listener, due.project_id, due.id, event, state, terms)
         admitted = self._admitted(connection, run, event, listener, now)
         if not admitted.passes:
             give_back(connection, listener.key, way.counted, now)
             return verdict("overlap", admitted.reason)
-        self._begin(connection, run, admitted, _claim_left(event), now)
-        reason = "; ".join((_PASSED, *way.notes, *filter(None, (admitted.reason,))))
+        self._begin(connection, run, admitted, _claim_left(event, terms), now)
+        reason = "; ".join((self._passed(event, listener, terms), *way.notes, *filter(None, (admitted.reason,))))
         return Verdict(listener.key, listener.version, "start", passed=True, reason=reason, compared=compared).noted()
 
+    def _passed(self, event: Event, listener: Listener, terms: Terms) -> str:
+        """What is said of an event that passed: what it was not asked, where that might have stopped it."""
+        rules = listener.brakes
+        might = {
+            "subject_limit": self._audience.limits(event),
+            "claim": event.claim is not None,
+            "mask": listener.mask is not None,
+            "rate_limit": rules is not None and rules.rate_limit is not None,
+            "debounce": rules is not None and rules.debounce is not None,
+        }
+        unasked = [WORDS[stage] for stage, asks in might.items() if asks and stage in terms.lifted]
+        return f"every filter passed; not asked: {', '.join(unasked)}" if unasked else _PASSED
+
     def _ready(
-        self, connection: sa.Connection, due: Due, event: Event, listener: Listener
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, terms: Terms
     ) -> RunState | tuple[str, str]:
         """The state that a run would begin with, or the stage that stops the event and why."""
         if listener.since > due.epoch:
             return "enabled", "the loop was enabled, or enabled again, after this delivery had arrived"
-        state = self._allowed(connection, due.project_id, event, listener)
-        if isinstance(state, RunState) and event.claim is not None:
+        state = self._allowed(connection, due.project_id, event, listener, terms)
+        if isinstance(state, RunState) and event.claim is not None and "claim" not in terms.lifted:
             if event.verified:
                 first = store.claim(connection, listener.key, event.claim, due.id, self._clock.now())
             else:
@@ -116,7 +137,7 @@ class Stages:
         return state
 
     def _allowed(
-        self, connection: sa.Connection, project_id: str, event: Event, listener: Listener
+        self, connection: sa.Connection, project_id: str, event: Event, listener: Listener, terms: Terms = LIVE
     ) -> RunState | tuple[str, str]:
         """The same, of what holds at any time at which a run may start."""
         try:
@@ -128,21 +149,23 @@ class Stages:
             return "definition", f"its stored definition cannot run: {error.message}"
         if writes:
             return "unverified", unverified_reason(writes)
+        if "subject_limit" in terms.lifted:
+            return state
         over = self._audience.over_limit(connection, project_id, event, self._clock.now())
         return state if over is None else ("subject_limit", over)
 
     def _braked(
-        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, way: _Way
+        self, connection: sa.Connection, due: Due, event: Event, listener: Listener, way: _Way, terms: Terms
     ) -> tuple[str, str, str] | None:
         """The brake that stops the event, why, and what holds it if one does; None once it got past. What those say
         and count that let it pass is added to its way."""
-        rules = listener.brakes
-        if listener.mask is None and rules is None:
+        mask, rules = _asked_brakes(listener, terms)
+        if mask is None and rules is None:
             return None
         told = event_json(event)
-        if listener.mask is not None:
+        if mask is not None:
             # By the time of arrival: a window is about when things happened, not about when they were dispatched.
-            masked = hold_mask(connection, listener.key, listener.mask, told, due.received_at)
+            masked = hold_mask(connection, listener.key, mask, told, due.received_at)
             if not masked.passes:
                 return "mask", masked.reason, ""
             way.notes.append(masked.reason)
@@ -154,14 +177,13 @@ class Stages:
             way.notes.append(limited.reason)
             way.counted += limited.counted
         if rules is not None and rules.debounce is not None:
-            notes, counted = "; ".join(way.notes), tuple(way.counted)
-            wanted = Wanted(
-                listener.key, listener.version, event.source, event.uuid, notes, counted, _claim_left(event)
-            )
-            came = put_off(connection, rules.debounce, wanted, due, told)
+            notes, counted, claim = "; ".join(way.notes), tuple(way.counted), _claim_left(event, terms)
+            wanted = Wanted(listener.key, listener.version, event.source, event.uuid, notes, counted, claim)
+            rest = self._clock.now() + REST if terms.replay else None
+            came = put_off(connection, rules.debounce, wanted, due, told, rest)
             while isinstance(came, HoldRow):
                 self.release(connection, came)
-                came = put_off(connection, rules.debounce, wanted, due, told)
+                came = put_off(connection, rules.debounce, wanted, due, told, rest)
             if not came.passes:
                 return "debounce", came.reason, came.hold
             way.notes.append(came.reason)
@@ -186,9 +208,17 @@ class Stages:
                 raise RowHeld(f"the same fact is taken at the same time, in delivery {first}")
         self._starting.begin(connection, run, admitted, now)
 
-    def _new_run(self, listener: Listener, project_id: str, delivery_id: str, event: Event, state: RunState) -> NewRun:
+    def _new_run(
+        self,
+        listener: Listener,
+        project_id: str,
+        delivery_id: str,
+        event: Event,
+        state: RunState,
+        terms: Terms,
+    ) -> NewRun:
         return NewRun(
-            id=run_id(event, project_id, listener.key),
+            id=run_id(event, project_id, listener.key, terms.replay),
             project_id=project_id,
             workflow_id=listener.key,
             version=listener.version,
@@ -196,31 +226,35 @@ class Stages:
             event_uuid=event.uuid,
             event_name=event.name,
             delivery_id=delivery_id,
-            replay=0,
+            replay=terms.replay,
             state=state,
-            subject=event.subject,
+            subject=None if "subject_limit" in terms.lifted else event.subject,
         )
 
     def release(self, connection: sa.Connection, row: HoldRow) -> Released | None:
         """Let go what is held, once, and take it through the stages after debounce; None where somebody else has."""
-        came = self._released(connection, row)
+        came = self._released(connection, row, _terms_of(holds.held_verdict(connection, row)))
         return came if self.close(connection, came) else None
 
     def close(self, connection: sa.Connection, came: Released) -> bool:
         """Store what became of what was held, once; False where somebody else has. Raises RowHeld while another process
         is deciding on what counted it."""
         row, now = came.hold, self._clock.now()
+        before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
+        terms = _terms_of(before)
         if not holds.release(connection, row.id, now, came.run_id):
             return False
         if came.run_id is None:
             give_back(connection, row.workflow_id, counted_of(row.counted), now)
-        before: Mapping[str, Any] = holds.held_verdict(connection, row) or {}
         told = came.verdict.as_json()
         told["compared"] = told["compared"] or before.get("compared", [])
+        if terms.replay:
+            told["replay"] = terms.replay
         holds.decide(connection, row, told)
         holds.tell_delivery(connection, row, let_go_words(came.verdict))
         if came.run_id is not None:
-            replays.count_run(connection, row.delivery_id)
+            count = replays.tell_started if terms.replay else replays.count_run
+            count(connection, row.delivery_id)
         return True
 
     def _taken(self, connection: sa.Connection, row: HoldRow, brought_by: str) -> str | None:
@@ -233,7 +267,7 @@ class Stages:
         first = store.claimed(connection, row.workflow_id, row.claim, row.delivery_id)
         return None if first is None else f"the same fact was taken while debounce held the event, in delivery {first}"
 
-    def _released(self, connection: sa.Connection, row: HoldRow) -> Released:
+    def _released(self, connection: sa.Connection, row: HoldRow, terms: Terms) -> Released:
         listener = self._definitions.listener(row.workflow_id)
         version = row.version if listener is None else listener.version
 
@@ -261,24 +295,42 @@ class Stages:
                 reason = f"{again.reason}; the loop was changed while debounce held the event; {last}"
                 return Released(row, replace(again, reason=reason))
             compared = again.compared
-        state = self._allowed(connection, row.project_id, event, listener)
+        state = self._allowed(connection, row.project_id, event, listener, terms)
         if not isinstance(state, RunState):
             return stopped(state[0], f"{state[1]}; {last}")
-        run = self._new_run(listener, row.project_id, row.delivery_id, event, state)
+        run = self._new_run(listener, row.project_id, row.delivery_id, event, state, terms)
         now = self._clock.now()
         admitted = self._admitted(connection, run, event, listener, now)
         if not admitted.passes:
             return stopped("overlap", f"{admitted.reason}; {last}")
         self._begin(connection, run, admitted, row.claim, now)
-        reason = "; ".join(filter(None, (_PASSED, row.notes, last, admitted.reason)))
+        played = f"replay {terms.replay}: {_PASSED}" if terms.replay else _PASSED
+        reason = "; ".join(filter(None, (played, row.notes, last, admitted.reason)))
         verdict = Verdict(row.workflow_id, version, "start", passed=True, reason=reason, compared=compared)
         return Released(row, verdict, run.id)
 
 
-def _claim_left(event: Event) -> str | None:
+def _claim_left(event: Event, terms: Terms) -> str | None:
     """The fact that an event takes only by starting a run. Whoever may send what nobody proved to have sent could else
     hold back the verified event by one that a brake stops."""
-    return None if event.verified else event.claim
+    return None if event.verified or "claim" in terms.lifted else event.claim
+
+
+def _terms_of(held: Mapping[str, Any] | None) -> Terms:
+    """The terms on which debounce holds an event, from its verdict."""
+    return PERIOD.numbered(held["replay"]) if held and held.get("replay") else LIVE
+
+
+def _asked_brakes(listener: Listener, terms: Terms) -> tuple[Mask | None, Rules | None]:
+    """The brakes that hold on these terms."""
+    mask, rules = listener.mask, listener.brakes
+    if "mask" in terms.lifted:
+        mask = None
+    if rules is not None and "rate_limit" in terms.lifted:
+        rules = replace(rules, rate_limit=None)
+    if rules is not None and "debounce" in terms.lifted:
+        rules = replace(rules, debounce=None)
+    return mask, rules
 
 
 def _former(connection: sa.Connection, event: Event) -> tuple[str, ...]:

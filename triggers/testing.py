@@ -16,17 +16,17 @@ from loops.event import Event, JsonValue, event_json
 from loops.ports import Clock, Reader
 from loops.projects import project_filters
 from loops.runs.testing import ActionTested, Sample, Setting, StepTester
-from loops.store import deliveries
 from loops.store import workflows as store
 from loops.threads import off_loop
+from triggers.audience import Audience
 from triggers.brakes import Rules
 from triggers.definitions import listener_of_draft
 from triggers.hearing import explain_heard
 from triggers.keys import Key
 from triggers.matcher import Listener
 from triggers.names import other_names
+from triggers.own_output import OWN_APP, says_own_app
 from triggers.past import PastDelivery, find_past, past_events
-from triggers.properties import amended
 from triggers.sample import read_sample, with_event
 from triggers.source import Source
 from triggers.verdict import Verdict, unverified_reason
@@ -51,11 +51,13 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """A delivery's events, and the other names of the repository that they are about."""
+    """A delivery's events, the other names of the repository that they are about, and why events are own output, by
+    uuid."""
 
     past: PastDelivery
     events: list[Event]
-    former: tuple[str, ...] = ()
+    former: tuple[str, ...]
+    own: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class WorkflowTester:
         reader: Reader,
         clock: Clock,
         sources: Mapping[str, Source],
+        audience: Audience,
         mask: Callable[[str], str] = lambda text: text,
     ) -> None:
         """`mask` blots out secrets in all that an answer says."""
@@ -84,6 +87,7 @@ class WorkflowTester:
         self._reader = reader
         self._clock = clock
         self._sources = sources
+        self._audience = audience
         self._mask = mask
 
     async def stored(self, project_id: str, workflow_id: str, ask: Ask) -> ActionTested:
@@ -119,9 +123,13 @@ class WorkflowTester:
     async def _past(self, project_id: str, wanted: str) -> _Past:
         past = await self._reader.read(lambda connection: find_past(connection, project_id, wanted))
         events = await past_events(past, self._sources, self._reader)
-        if past.delivery.source != GITHUB:
-            return _Past(past, events)
-        return await self._reader.read(lambda connection: _of_github(connection, past, events))
+        return await self._reader.read(lambda connection: self._past_of(connection, past, events))
+
+    def _past_of(self, connection: sa.Connection, past: PastDelivery, events: list[Event]) -> _Past:
+        number, row = past.due.connection_id, past.connection
+        former = other_names(connection, number, events[0]) if past.due.source == GITHUB and events else ()
+        said = {one.uuid: self._audience.own_words(connection, one, row) for one in events if one.source != WEBHOOK}
+        return _Past(past, events, former, {uuid: own for uuid, own in said.items() if own is not None})
 
     async def _sample(self, compiled: CompiledWorkflow, listener: Listener, ask: Ask, past: _Past | None) -> Sample:
         """What happened, for an action behind the trigger."""
@@ -153,7 +161,8 @@ class WorkflowTester:
         now = self._clock.now()
         if past is None:
             sample = read_sample(ask.globals, compiled, now, at_trigger=True)
-            judged = self._judge(compiled, listener, sample.event, ())
+            own = OWN_APP if says_own_app(sample.event) else None
+            judged = self._judge(compiled, listener, sample.event, own=own)
         else:
             judged = self._chosen(compiled, listener, past)
             sample = with_event(ask.globals, compiled, judged.event, at_trigger=True)
@@ -173,19 +182,25 @@ class WorkflowTester:
             stopped = "its trigger is a webhook: it hears what is sent to its own address alone"
         if stopped:
             return _Judged(event, Verdict(listener.key, listener.version, "trigger", passed=False, reason=stopped))
-        return self._judge(compiled, listener, event, past.former)
+        return self._judge(compiled, listener, event, past.former, past.own.get(event.uuid))
 
-    def _judge(self, compiled: CompiledWorkflow, listener: Listener, event: Event, former: tuple[str, ...]) -> _Judged:
-        """As dispatch would, but for brakes that count what came before."""
+    def _judge(
+        self,
+        compiled: CompiledWorkflow,
+        listener: Listener,
+        event: Event,
+        former: tuple[str, ...] = (),
+        own: str | None = None,
+    ) -> _Judged:
+        """As dispatch would, but for brakes that count what came before. `own` says why the event is own output."""
         if compiled.workflow.trigger.config.type in _STARTED_ALONE:
             reason = "its trigger lets everything pass"
             return _Judged(event, Verdict(listener.key, listener.version, "start", passed=True, reason=reason))
         verdict = explain_heard(listener, listener.project_id, event, former)
         if not verdict.passed:
             return _Judged(event, verdict)
-        if event.properties.get("own_app") is True and event.source != WEBHOOK:
-            reason = "this installation's own app wrote it: own output never starts a loop"
-            return _Judged(event, replace(verdict, stage="own_output", passed=False, reason=reason))
+        if own is not None:
+            return _Judged(event, replace(verdict, stage="own_output", passed=False, reason=own))
         if not event.verified and not listener.allows_unverified and compiled.writes:
             reason = unverified_reason(compiled.writes)
             return _Judged(event, replace(verdict, stage="unverified", passed=False, reason=reason))
@@ -200,13 +215,6 @@ def _action(compiled: CompiledWorkflow, wanted: str | None) -> str:
         hint = nearest(wanted, ids) or f"there are: {', '.join(map(shown, ids))}"
         raise RequestError(f'there is no action "{shown(wanted)}"', hint=hint, path="current_action_id")
     return wanted
-
-
-def _of_github(connection: sa.Connection, past: PastDelivery, events: list[Event]) -> _Past:
-    """With what was asked of GitHub when they were decided."""
-    facts = {one["uuid"]: one["facts"] for one in deliveries.events_of(connection, past.delivery.id)}
-    known = [amended(event, facts.get(event.uuid) or {}) for event in events]
-    return _Past(past, known, other_names(connection, past.delivery.connection_id, events[0]))
 
 
 def _brake_notes(listener: Listener, event: Event, clock: Clock) -> list[str]:

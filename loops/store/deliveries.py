@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 import zstandard
 
-from loops.errors import NotFound
+from loops.errors import Conflict, NotFound
 from loops.event import Delivery
 from loops.store.once import insert_once, insert_or_set
 from loops.store.tables import claims, deliveries, events
@@ -94,6 +94,8 @@ _HEAD = [
 
 
 _AT_ONCE = 400
+# Of deliveries that bear the same id of the sender's, how many are named.
+_MOST_ALIKE = 5
 # Written out, not bound: SQLite uses a partial index only for a condition that it can read.
 _ACCEPTED: sa.ColumnClause[str] = sa.literal_column("'accepted'")
 _again = deliveries.alias("again")
@@ -292,15 +294,27 @@ def backlog(connection: sa.Connection) -> int:
 
 
 def find(connection: sa.Connection, project_id: str, wanted: str) -> Mapping[str, Any]:
-    """The delivery with our id, or else the newest with this id of the sender's. Raises NotFound."""
+    """The delivery with our id, or else the one with this id of the sender's, which may stand behind its source as in
+    `github:0ab5c2f0`. Raises NotFound, and Conflict where several bear the sender's: a sender chooses it freely."""
     query = sa.select(*_HEAD).where(deliveries.c.project_id == project_id)
     row = connection.execute(query.where(deliveries.c.id == wanted)).mappings().first()
-    if row is None:
-        by_key = query.where(deliveries.c.key == wanted).order_by(deliveries.c.id.desc()).limit(1)
-        row = connection.execute(by_key).mappings().first()
-    if row is None:
+    if row is not None:
+        return dict(row)
+    source, _, key = wanted.partition(":")
+    named = sa.or_(deliveries.c.key == wanted, sa.and_(deliveries.c.source == source, deliveries.c.key == key))
+    # Also where the source is given: somebody else's id may be all of that text.
+    found = [dict(one) for one in connection.execute(_newest(query.where(named))).mappings()]
+    if not found:
         raise NotFound(f"there is no delivery {wanted!r} in project {project_id!r}", hint="give our id or the sender's")
-    return dict(row)
+    if len(found) > 1:
+        several = f"more than {_MOST_ALIKE}" if len(found) > _MOST_ALIKE else str(len(found))
+        alike = ", ".join(f"{one['id']} (from {one['source']})" for one in found[:_MOST_ALIKE])
+        raise Conflict(f"{several} deliveries bear the sender's id {wanted!r}", hint=f"give our id of one: {alike}")
+    return found[0]
+
+
+def _newest(query: sa.Select[Any]) -> sa.Select[Any]:
+    return query.order_by(deliveries.c.id.desc()).limit(_MOST_ALIKE + 1)
 
 
 def load(connection: sa.Connection, delivery_id: str) -> Delivery | None:

@@ -117,7 +117,7 @@ def runs_of_others(
     query = (
         sa.select(runs.c.subject, runs.c.created_at, runs.c.event_uuid)
         .where(runs.c.project_id == project_id, runs.c.workflow_id != workflow_id, runs.c.created_at > since)
-        .where(runs.c.subject.is_not(None), runs.c.replay == 0)
+        .where(runs.c.subject.is_not(None))
     )
     found: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     for subject, at, uuid in connection.execute(query.order_by(runs.c.created_at).limit(limit)):

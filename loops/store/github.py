@@ -112,12 +112,12 @@ def pushed_by(connection: sa.Connection, repository_id: int, sha: str) -> OwnMar
 
 
 def events_that_ran(connection: sa.Connection, project_id: str, subject: str, event_uuid: str, since: datetime) -> int:
-    """How many other events of a subject started runs since then. Replays do not count: a person asked for them."""
+    """How many other events of a subject started runs since then. A run has the subject where it counts: that of one
+    delivery that a person played again has none."""
     query = sa.select(sa.func.count(runs.c.event_uuid.distinct())).where(
         runs.c.project_id == project_id,
         runs.c.subject == subject,
         runs.c.created_at > since,
-        runs.c.replay == 0,
         runs.c.event_uuid != event_uuid,
     )
     count: int = connection.execute(query).scalar_one()

@@ -32,7 +32,8 @@ async def listing(call: Call) -> web.Response:
 
 
 async def read(call: Call) -> web.Response:
-    """One delivery, by our id or the sender's."""
+    """One delivery, by our id or the sender's, which may stand behind its source (`github:ID`); 409 where several bear
+    it."""
     wanted = call.piece("id")
 
     def look(connection: sa.Connection) -> dict[str, Any]:

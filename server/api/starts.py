@@ -45,8 +45,8 @@ async def replay(call: Call) -> web.Response:
 
 
 async def replay_missed(call: Call) -> web.Response:
-    """Play again what the workflow missed of a period: deliveries that would start it now and started no run of it.
-    Done in parts: `next` is the cursor of the part after this, null when all is done."""
+    """Play again what the workflow missed of a period: deliveries that would start it now, started no run of it and
+    were not held back. Done in parts: `next` is the cursor of the part after this, null when all is done."""
     body = await call.document("since", "until", "cursor")
     since = instant(body.get("since"), "since")
     until = call.services.clock.now() if body.get("until") is None else instant(body["until"], "until")

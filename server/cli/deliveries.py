@@ -20,7 +20,9 @@ def add_commands(add: Adder) -> None:
     deliveries.add_argument("--status", choices=_STATUSES, help="only these")
     add_paging(deliveries)
     explain = add.command("explain", _explain, "say why a delivery did or did not start each loop")
-    explain.add_argument("delivery", metavar="DELIVERY", help="our id of it or the sender's, or how either begins")
+    explain.add_argument(
+        "delivery", metavar="DELIVERY", help="our id of it or the sender's, also as github:ID, or how either begins"
+    )
     explain.add_argument("loop", metavar="LOOP", nargs="?", help="only this loop, by id or name, enabled or not")
 
 
@@ -69,9 +71,10 @@ def _tell(told: Mapping[str, Any]) -> None:
 
 def _tell_verdict(verdict: Mapping[str, Any]) -> None:
     outcome = "passed" if verdict["passed"] else "stopped"
+    where = "not started" if verdict["stage"] == "not_started" else f"{outcome} at {verdict['stage']}"
     worked_out = ", worked out again now" if verdict["recomputed"] else ""
     say(f"\n{plain(verdict['workflow_name']) or verdict['workflow']}, version {verdict['version']}{worked_out}")
-    say(f"  {outcome} at {verdict['stage']}: {plain(verdict['reason'])}")
+    say(f"  {where}: {plain(verdict['reason'])}")
     if verdict["run"]:
         say(f"  started run {verdict['run']}")
     for one in verdict["compared"]:

@@ -33,7 +33,9 @@ def add_commands(add: Adder) -> None:
     run.add_argument("--key", default="", help="idempotency key: used again within 24 hours it starts nothing more")
     run.add_argument("--wait", action="store_true", help="wait for the run to end; exit code 1 if it did not complete")
     replay = add.command("replay", _replay, "play a delivery again, or all that a workflow missed in a period")
-    replay.add_argument("delivery", metavar="DELIVERY", nargs="?", help="our id of it, or the sender's")
+    replay.add_argument(
+        "delivery", metavar="DELIVERY", nargs="?", help="our id of it, or the sender's, also as github:ID"
+    )
     replay.add_argument("--workflow", metavar="ID|NAME", help="only for this workflow")
     replay.add_argument("--since", metavar="WHEN", type=_when, help="an instant, or a span before now such as 6h or 2d")
     replay.add_argument("--until", metavar="WHEN", type=_when, help="likewise (default: now)")

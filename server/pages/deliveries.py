@@ -167,7 +167,7 @@ def _verdict(told: Told, seen: set[str]) -> VerdictShown:
         again=again,
         version=verdict["version"],
         passed=verdict["passed"],
-        stage=stage_words(verdict["stage"], told.recomputed),
+        stage=stage_words(verdict["stage"]),
         reason=verdict["reason"],
         compared=tuple(compared(one) for one in verdict["compared"]),
         run=told.run,

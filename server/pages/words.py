@@ -10,6 +10,7 @@ from server.trigger_words import wanted_words
 
 _STAGES = {
     "start": "started a run",
+    "not_started": "passes now, started nothing",
     "project": "another project",
     "trigger": "listens to something else",
     "filters": "stopped by its filters",
@@ -29,7 +30,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def stage_words(stage: str, recomputed: bool = False) -> str:
-    """Where a verdict was given, for people. One that was worked out afterwards started nothing."""
+    """Where a verdict was given, for people. One of a forecast started nothing."""
     if stage == "start" and recomputed:
         return "would start a run"
     return _STAGES.get(stage, stage.replace("_", " "))

@@ -328,10 +328,13 @@ async def open_site(
     await database.aclose()
 
 
-def _forecasts(box: SecretBox, database: Database, clock: SetClock, definitions: Definitions) -> Forecasts:
+def _audience(box: SecretBox, database: Database, clock: SetClock, definitions: Definitions) -> Audience:
     clients = GitHubClients(box)
     rights = Rights(clients, database.writer, clock, answered=lambda: None)
-    audience = Audience(definitions, rights, OwnOutput(Marks(box.derive_all(PURPOSE))), clients, 0)
+    return Audience(definitions, rights, OwnOutput(Marks(box.derive_all(PURPOSE))), clients, 0)
+
+
+def _forecasts(database: Database, clock: SetClock, audience: Audience) -> Forecasts:
     return Forecasts(database.reader, clock, SOURCES, audience, Limits(), "")
 
 
@@ -345,6 +348,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
     runs = RunControl(database.writer, database.reader, engine, clock, threads=threads)
     steps = make_steps(Outside(messages, TaskService(clock, engine, QuotaLimits())))
     definitions = Definitions(lambda *_revision: RunState(None), lambda *_revision: ())
+    audience = _audience(box, database, clock, definitions)
     return Services(
         settings=settings,
         reader=database.reader,
@@ -359,6 +363,7 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         intake=Intake(database.writer, clock, Handoff(), accepted=lambda: None, unheard=lambda *_topics: None),
         sources=SOURCES,
         definitions=definitions,
+        audience=audience,
         workflows=Workflows(
             database.writer,
             database.reader,
@@ -371,9 +376,13 @@ def _services(settings: Settings, database: Database, clock: SetClock, engine: E
         schedules=schedules,
         webhooks=webhooks,
         by_hand=ByHand(database.writer, engine, clock, programs.begin),
-        replays=Replays(database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes),
-        forecasts=_forecasts(box, database, clock, definitions),
-        tester=WorkflowTester(StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, MASK),
+        replays=Replays(
+            database.writer, database.reader, engine, clock, SOURCES, programs.begin, programs.writes, audience
+        ),
+        forecasts=_forecasts(database, clock, audience),
+        tester=WorkflowTester(
+            StepTester(steps, database.reader, clock), database.reader, clock, SOURCES, audience, MASK
+        ),
         runs=runs,
         messages=messages,
         metrics=Metrics(),

@@ -21,6 +21,7 @@ from server.explain import explained
 from tests.integration.running import PROJECT, Running, eventually, issue, log_action, running, workflow
 from tests.integration.test_dispatch import Failing, all_batches, batch, posted
 from tests.integration.test_masking import Clock
+from triggers.replay import Replayed
 from triggers.stages import Stages
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -42,9 +43,10 @@ async def service(
         yield started
 
 
-async def braked(service: Running, repository: str, **brakes: Any) -> str:
+async def braked(service: Running, repository: str, status: str = "active", **brakes: Any) -> str:
     named = {f"trigger_{name}": value for name, value in brakes.items()}
-    return (await service.create(workflow(repository, log_action("a", "x"), repository=repository, **named))).id
+    document = workflow(repository, log_action("a", "x"), repository=repository, status=status, **named)
+    return (await service.create(document)).id
 
 
 async def sent(service: Running, repository: str, number: int = 1, **more: Any) -> str:
@@ -497,6 +499,63 @@ async def test_a_replay_meets_overlap_and_no_other_brake(service, clock):
     await batch(service)
     found = [(v["stage"], v.get("replay")) for v in await service.verdicts(delivery)]
     assert found == [("overlap", None), ("start", 1), ("overlap", 2)]
+
+
+async def missed(service: Running, flow: str) -> list[Replayed]:
+    now = service.services.clock.now()
+    period = (now - timedelta(hours=2), now + timedelta(seconds=1))
+    return [*(await service.services.replays.missed(PROJECT, flow, period)).items]
+
+
+async def later(service: Running, flow: str) -> None:
+    await service.services.workflows.enable(PROJECT, flow, "test")
+
+
+async def test_a_period_meets_every_brake_as_of_when_its_deliveries_came_and_counts(service, clock):
+    place = "acme/period"
+    mask, rate = {"hash": KEY, "ttl": 3600}, {"count": 2, "period": 60}
+    flow = await braked(service, place, masking=mask, rate_limit=rate, status="draft")
+    ids = []
+    for number, pause in ((1, 10), (1, 10), (2, 10), (3, 60), (4, 1)):
+        ids.append(await sent(service, place, number))
+        clock.go(pause)
+    await later(service, flow)
+    started = await missed(service, flow)
+    assert [one.delivery_id for one in started] == [ids[0], ids[2], ids[4]]
+    assert started[0].verdict.reason.startswith("replay 1: every filter and brake passed; the same hash is masked")
+    assert await stages(service, ids) == ["start", "mask", "start", "rate_limit", "start"]
+    assert await missed(service, flow) == []
+    assert await stages(service, [await sent(service, place, 1)]) == ["mask"]  # what was played again has counted
+    assert await stages(service, [await sent(service, place, 9)]) == ["start"]
+    (one,) = await service.services.replays.delivery(PROJECT, ids[1], flow)
+    assert one.verdict.reason == "replay 1: every filter passed; not asked: claim, mask, rate limit"
+    row = await service.delivery(ids[1])
+    assert (row["status"], row["reason"]) == ("dispatched", "no loop listens for it, 1 run started by a replay")
+
+
+async def test_of_a_burst_in_a_period_the_last_goes_on_once_and_is_a_replay(service, clock):
+    flow = await braked(service, "acme/bursts", debounce={"quiet": 30, "longest": 100}, status="draft")
+    ids = []
+    for pause in (20, 20, 100, 5, 200):
+        ids.append(await sent(service, "acme/bursts"))
+        clock.go(pause)
+    await later(service, flow)
+    assert [(one.delivery_id, one.run) for one in await missed(service, flow)] == [(one, None) for one in ids]
+    assert [run["delivery_id"] for run in await service.runs(flow)] == [ids[2]]
+    assert (await batch(service)).released == 0  # more of the burst may be about to come
+    assert (await service.delivery(ids[4]))["reason"] == "no loop listens for it, 1 debounced"
+    clock.go(10)
+    assert (await batch(service)).released == 1
+    found = await service.runs(flow)
+    assert {(run["delivery_id"], run["replay"]) for run in found} == {(ids[2], 1), (ids[4], 1)}
+    assert await stages(service, ids) == ["debounce", "debounce", "start", "debounce", "start"]
+    _, reason, run = await told(service, ids[4])
+    assert reason == "replay 1: every filter and brake passed; debounce: the last of 2 events"
+    assert run in {one["id"] for one in found}
+    assert (await service.delivery(ids[4]))["reason"].endswith(
+        "started once debounce let it go, 1 run started by a replay"
+    )
+    assert await missed(service, flow) == []
 
 
 async def test_the_sweeper_lets_begin_what_another_release_left_waiting(service, clock):

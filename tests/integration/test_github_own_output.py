@@ -10,12 +10,14 @@ import pytest
 import pytest_asyncio
 
 from loops.own_output import PURPOSE, Marks, OwnMark, Place
-from loops.store import retention
+from loops.store import connections, retention
 from loops.store.github import keep_head, pushed_by
 from server.app import Wiring
 from tests.doubles.site import SetClock
 from tests.integration.github_loops import REPOSITORY_ID, comment, connect, listening, push, sent, verdict_of
 from tests.integration.running import PROJECT, Running, running
+from triggers.replay import Replayed
+from triggers.testing import Ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -284,3 +286,66 @@ async def test_what_was_stopped_by_the_limit_has_not_taken_its_fact(live, clock)
     assert (await verdict_of(live, await sent(live, payload), flow))["stage"] == "subject_limit"
     clock.forward(timedelta(hours=1, minutes=1))
     assert (await verdict_of(live, await sent(live, payload), flow))["passed"]
+
+
+async def missed(live: Running, flow: str) -> list[Replayed]:
+    now = live.services.clock.now()
+    period = (now - timedelta(hours=1), now + timedelta(hours=1))
+    return [*(await live.services.replays.missed(PROJECT, flow, period)).items]
+
+
+async def test_no_replay_starts_a_loop_on_own_output_by_whatever_it_is_known(service, live):
+    sha, now = uuid.uuid4().hex + "0" * 8, live.services.clock.now()
+    await live.write(lambda connection: keep_head(connection, REPOSITORY_ID, sha, MARK, now))
+    app = await connect(service, app_slug="my-loops")
+    bot = {"login": "my-loops[bot]", "type": "Bot"}
+    theirs = await sent(live, comment())
+    own = [
+        await sent(by, payload, event)
+        for by, payload, event in (
+            (live, comment(OURS, comment__body=marked(live, UNDER_42)), "issue_comment"),
+            (live, push(ref="refs/heads/loops/fix-1"), "push"),
+            (live, push(after=sha), "push"),
+            (app, comment("my-loops[bot]", sender=bot), "issue_comment"),
+        )
+    ]
+    flow = (await live.create(listening())).id
+    assert [one.delivery_id for one in await missed(live, flow)] == [theirs]
+    for delivery in own:
+        (told,) = await live.services.replays.delivery(PROJECT, delivery, flow)
+        assert (told.verdict.stage, told.run) == ("own_output", None)
+        assert await live.services.replays.delivery(PROJECT, delivery) == []
+        tested = await live.services.tester.stored(PROJECT, flow, Ask(delivery=delivery))
+        assert (tested.verdict or {})["stage"] == "own_output"
+    assert len(await live.runs(flow)) == 1
+
+
+async def test_own_output_starts_nothing_by_a_replay_once_its_connection_is_gone(service, live):
+    app = await connect(service, app_slug="my-loops")
+    bot = {"login": "my-loops[bot]", "type": "Bot"}
+    own = await sent(app, comment("my-loops[bot]", sender=bot))
+    theirs = await sent(app, comment())
+    branch = await sent(live, push(ref="refs/heads/loops/fix-1"), "push")
+    for gone in (app, live):
+        await live.write(lambda connection, number=gone.hook: connections.delete(connection, PROJECT, number))
+    flow = (await live.create(listening())).id
+    stages = [(await live.services.replays.delivery(PROJECT, one, flow))[0].verdict for one in (own, branch, theirs)]
+    assert [one.stage for one in stages] == ["own_output", "own_output", "start"]
+    assert "nobody can tell any more" in stages[0].reason
+
+
+async def test_a_period_that_is_played_again_has_the_limit_of_its_subjects_and_counts(live, clock):
+    flow = (await live.create(listening())).id
+    limited = [await sent(live, comment()) for _ in range(12)][10:]
+    assert await missed(live, flow) == []  # stopped on purpose
+    (one,) = await live.services.replays.delivery(PROJECT, limited[0], flow)
+    assert "not asked: the limit of its subject" in one.verdict.reason
+    await live.services.workflows.disable(PROJECT, flow, running="drain")
+    clock.forward(timedelta(hours=2))
+    later = [await sent(live, comment(issue__number=44)) for _ in range(12)]
+    await live.services.workflows.enable(PROJECT, flow, "test")
+    assert [one.delivery_id for one in await missed(live, flow)] == later[:10]
+    assert [(await verdict_of(live, one, flow))["stage"] for one in later[10:]] == ["subject_limit"] * 2
+    assert await missed(live, flow) == []
+    delivery = await sent(live, comment(issue__number=44))
+    assert (await verdict_of(live, delivery, flow))["stage"] == "subject_limit"

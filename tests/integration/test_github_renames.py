@@ -1,6 +1,7 @@
 """Repositories that were renamed, on SQLite and on Postgres."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -114,3 +115,17 @@ async def test_ids_that_no_column_holds_are_not_kept(live):
     for number in (2**63, -1, 0):
         await sent(live, told("acme/widgets", number))
     assert len(await live.runs(flow)) == 3
+
+
+async def test_a_replay_knows_former_names_too(live):
+    flow = (await live.create(listening(repository="acme/before"))).id
+    await sent(live, told("acme/before", 78))
+    await live.services.workflows.disable(PROJECT, flow, running="drain")
+    delivery = await sent(live, told("acme/after", 78))
+    await live.services.workflows.enable(PROJECT, flow, "test")
+    now = live.services.clock.now()
+    note = "the repository was renamed: acme/before is called acme/after now"
+    (one,) = (await live.services.replays.missed(PROJECT, flow, (now - timedelta(hours=1), now))).items
+    assert (one.delivery_id, one.verdict.stage, note in one.verdict.reason) == (delivery, "start", True)
+    (two,) = await live.services.replays.delivery(PROJECT, delivery, flow)
+    assert (two.replay, note in two.verdict.reason) == (2, True)

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
+from loops.store import deliveries
 from server.app import Wiring
 from server.explain import explained
 from tests.doubles.github import GitHubDouble, github, says, sleeps
@@ -382,3 +383,55 @@ async def test_a_delivery_that_its_process_did_not_live_to_ask_about_is_asked_ab
     live.service.dispatcher.wake()
     await live.settled(answer["delivery"])
     assert [run["delivery_id"] for run in await live.runs(flow)] == [answer["delivery"]]
+
+
+async def played(live, delivery: str, flow: str) -> tuple[str, bool]:
+    (one,) = await live.services.replays.delivery(PROJECT, delivery, flow)
+    return one.verdict.stage, one.run is not None
+
+
+async def missed(live, flow: str) -> list[str]:
+    now = live.services.clock.now()
+    period = (now - timedelta(hours=1), now + timedelta(hours=1))
+    return [one.delivery_id for one in (await live.services.replays.missed(PROJECT, flow, period)).items]
+
+
+async def test_a_replay_counts_what_github_said_when_the_event_came(live, hub, clock):
+    clock.forward(timedelta(hours=3))
+    flow = (await live.create(listening(WRITERS))).id
+    hub.may("reader", "read")
+    refused = await sent(live, comment("reader", comment__author_association="COLLABORATOR"))
+    hub.may("reader", "write")
+    assert await played(live, refused, flow) == ("filters", False)
+    assert await missed(live, flow) == []
+    hub.may("ada", "write")
+    near = (await live.create(listening(WRITERS, exact("sender", "bob")))).id
+    allowed = await sent(live, comment())
+    hub.may("ada", "read")
+    await live.services.workflows.update(PROJECT, near, listening(WRITERS), "test")
+    assert await played(live, allowed, near) == ("start", True)
+    assert hub.calls["permission"] == 2
+
+
+async def test_a_replay_asks_github_what_nobody_has_asked_yet_and_keeps_it(live, hub, clock):
+    clock.forward(timedelta(hours=3))
+    refused = await sent(live, comment("reader", comment__author_association="COLLABORATOR"))
+    allowed = await sent(live, comment("writer"))
+    assert hub.calls["permission"] == 0
+    flow = (await live.create(listening(WRITERS))).id
+    hub.may("reader", "read")
+    hub.may("writer", "write")
+    assert await missed(live, flow) == [allowed]
+    assert await played(live, refused, flow) == ("filters", False)
+    assert hub.calls["permission"] == 2
+    (event,) = await live.read(lambda connection: deliveries.events_of(connection, refused))
+    assert event["facts"]["actor_access"] == "read"
+    (asked,) = await live.services.replays.delivery(PROJECT, refused, flow)
+    assert "GitHub says that reader has read access" in asked.verdict.reason
+
+
+async def test_a_replay_while_github_does_not_answer_counts_as_read(live, hub):
+    delivery = await sent(live, comment("reader", comment__author_association="OWNER"))
+    flow = (await live.create(listening(WRITERS))).id
+    hub.faults = [says(500)] * 4
+    assert await played(live, delivery, flow) == ("filters", False)

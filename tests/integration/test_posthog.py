@@ -446,6 +446,23 @@ async def test_what_one_event_says_of_its_person_and_group_later_ones_are_told(a
     assert run["delivery"] == delivery
 
 
+async def test_what_is_worked_out_again_with_a_person_as_it_is_now_says_so_and_never_that_it_started(api: Api) -> None:
+    key, name = await capturing(api), f"plan_{next(_numbers)}"
+    pro = {"key": "plan", "value": ["pro"], "operator": "exact", "type": "person"}
+    for _ in range(21):  # one more than a verdict is stored of
+        await loop_on(api, name, filters={"properties": [pro]})
+    delivery = await capture(api, key, said(name))
+    await capture(api, key, said("$identify", change={"plan": "pro"}))
+    told = await api.get(f"deliveries/{delivery}/verdicts")
+    assert not any(one["passed"] or one["stage"] == "start" for one in told["verdicts"])
+    (again,) = [one for one in told["verdicts"] if one["recomputed"]]
+    assert (again["stage"], again["run"]) == ("not_started", None)
+    assert again["reason"].startswith(
+        "it started nothing when the delivery came; with its person and groups as they are now: every filter passed"
+    )
+    assert told["note"] == "what is worked out again takes persons and groups as they are now, not as they were"
+
+
 async def test_a_person_is_remembered_also_where_no_loop_listens(api: Api) -> None:
     key = await capturing(api)
     await capture(api, key, said("$set", change={"a": 1}), said("$set", change={"b": 2}))

@@ -54,15 +54,15 @@ async def test_a_replay_is_a_run_of_its_own_with_a_number_and_says_so(api: Api) 
     for number in (1, 2):
         status, (told,) = await replay(api, delivery, flow)
         assert (status, told["passed"], told["replay"]) == (202, True, number)
-        assert told["reason"].startswith(f"replay {number}: ")
-        assert "deduplication, claims and masks do not hold" in told["reason"]
+        assert told["reason"] == f"replay {number}: every filter passed; not asked: claim"
     first, *again = await runs_of(api, flow)
     assert [run["replay"] for run in (first, *again)] == [0, 1, 2]
     assert {run["event_uuid"] for run in again} == {first["event_uuid"]}
     assert {run["delivery"] for run in again} == {delivery}
     stored = await verdicts_of(api, delivery, flow)
     assert [one["run"] for one in stored] == [first["id"], *(run["id"] for run in again)]
-    assert (await api.get(f"deliveries/{delivery}"))["runs"] == 3
+    told = await api.get(f"deliveries/{delivery}")
+    assert (told["status"], told["reason"], told["runs"]) == ("dispatched", "2 runs started by replays", 3)
     await api.until(f"runs/{again[-1]['id']}", lambda run: run["status"] == "completed")
 
 
@@ -89,6 +89,9 @@ async def test_a_loop_that_was_enabled_later_gets_what_it_missed_by_a_replay(api
     assert (await replay(api, delivery, flow))[0] == 202
     (run,) = await runs_of(api, flow)
     assert run["replay"] == 1
+    told = await api.get(f"deliveries/{delivery}")
+    said = "no loop listens for it, 1 run started by a replay"
+    assert (told["status"], told["reason"], told["runs"]) == ("dispatched", said, 1)
 
 
 async def test_filters_hold_for_a_replay_and_the_reason_is_told(api: Api) -> None:
@@ -133,6 +136,31 @@ async def test_the_senders_id_names_a_delivery_as_well(api: Api) -> None:
     flow, key = await loop(api), str(uuid.uuid4())
     await api.deliver(await api.github(), "issues", issue(), key)
     assert (await replay(api, key, flow))[0] == 202
+
+
+async def test_an_id_of_the_senders_that_several_deliveries_bear_names_none_of_them(api: Api) -> None:
+    flow, key = await loop(api), str(uuid.uuid4())
+    ours = await api.deliver(await api.github(), "issues", issue(), key)
+    stranger = await hooked(api)
+    _, told = await send(api, stranger["path"], Idempotency_Key=key)
+    await api.until(f"deliveries/{told['delivery']}", lambda one: one["status"] == "dispatched")
+    for call in (
+        api.call("POST", f"deliveries/{key}/replay", {}),
+        api.call("GET", f"deliveries/{key}/verdicts"),
+        api.call("GET", f"deliveries/{key}"),
+        api.call("GET", f"runs?delivery={key}"),
+    ):
+        status, refused = await call
+        assert (status, refused["error"]["message"]) == (409, f"2 deliveries bear the sender's id {key!r}")
+        assert f"{told['delivery']} (from webhook), {ours} (from github)" in refused["error"]["hint"]
+    status, items = await replay(api, f"github:{key}", flow)
+    assert (status, items[0]["delivery"]) == (202, ours)
+    assert (await api.get(f"deliveries/webhook:{key}"))["id"] == told["delivery"]
+    # Nor does a key that is our id, or all of what names a source, take the place of what it copies.
+    for copied in (ours, f"github:{key}"):
+        await send(api, stranger["path"], Idempotency_Key=copied)
+    assert (await api.get(f"deliveries/{ours}"))["id"] == ours
+    assert (await replay(api, f"github:{key}", flow))[0] == 409
 
 
 async def test_a_run_of_a_replay_sees_the_event_as_it_was_stored(api: Api) -> None:

@@ -3,7 +3,7 @@
 from server.mcp.schemas import PAGE, choice, identity, takes
 from server.mcp.tool import READS, STARTS, Tool, route
 
-_DELIVERY = identity("The delivery's id: ours, from deliveries-list, or the sender's.")
+_DELIVERY = identity("The delivery's id: ours, from deliveries-list, or the sender's, also as github:ID.")
 
 TOOLS = (
     Tool(

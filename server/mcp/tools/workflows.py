@@ -206,8 +206,8 @@ TOOLS = (
         "workflows-replay-missed",
         STARTS,
         route("POST", "/workflows/{id}/replay"),
-        "Play again what a workflow missed in a period: stored deliveries that would start it now and started no run "
-        "of it. Goes in parts: call again with `next` as cursor until it is null.",
+        "Play again what a workflow missed in a period: stored deliveries that would start it now, started no run of "
+        "it and were not held back. Goes in parts: call again with `next` as cursor until it is null.",
         takes(
             "id",
             "since",

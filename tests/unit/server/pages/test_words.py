@@ -39,6 +39,7 @@ def test_stages_are_told_in_words_and_an_unknown_one_by_its_name() -> None:
     assert stage_words("filters") == "stopped by its filters"
     assert stage_words("start") == "started a run"
     assert stage_words("start", recomputed=True) == "would start a run"
+    assert stage_words("not_started") == "passes now, started nothing"
     assert stage_words("own_brake") == "own brake"
 
 
