@@ -21,7 +21,7 @@ from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
 from loops.tasks.workspace.checkout import OBJECTS, Checkouts
 from loops.tasks.workspace.git import Git
-from loops.tasks.workspace.leftovers import left_in, swept
+from loops.tasks.workspace.leftovers import left_in, swept, tasks_of
 from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
 from loops.tasks.workspace.sandbox import Sandboxes
@@ -88,9 +88,9 @@ class RepositoryParts:
     async def sweep(self) -> None:
         """Once. Raises StoreBusy."""
         checkouts, runners = self._checkouts.left(), left_in(self._runners)
-        left = [*{*checkouts, *runners}]
+        left = tasks_of([*checkouts, *runners])
         under_way, known = await self._reader.read(lambda connection: store.open_tasks(connection, left))
-        await self._checkouts.sweep(under_way, known)
+        await self._checkouts.sweep(checkouts, under_way, known)
         await swept(self._runners, runners, under_way, known)
         await self._caches.sweep()
 

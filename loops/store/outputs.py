@@ -16,8 +16,13 @@ from loops.errors import RunFenced
 from loops.store.once import insert_once
 from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
+from loops.store.thread_tables import threads
+from loops.store.threads import WORKING
 
 OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain"]
+
+A_TURN = frozenset({"pull_request"})
+"""The kinds that are counted a turn: each may have a change. All others are counted a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,14 @@ class OutputRow:
     task_id: str
     number: int
     key: str
+    turn: int
     kind: str
     repository: str
     body: Mapping[str, Any]
     patch: bytes | None
     base: Mapping[str, Any] | None
+    branch: str | None
+    head: str | None
     status: str
     reason: str
     url: str
@@ -72,25 +80,26 @@ def add(
     body: Mapping[str, Any],
     most: int,
     now: datetime,
+    turn: int = 1,
 ) -> int | None:
-    """Store a proposal unless `key` is known; its number, None where the task has `most` of the kind. Raises
-    RunFenced."""
+    """Store a proposal unless `key` is known; its number, None where the task has `most` of the kind, of A_TURN where
+    its turn has. Raises RunFenced."""
     hold(connection, task_id, owner)
     rows = connection.execute(
-        sa.select(task_outputs.c.number, task_outputs.c.key, task_outputs.c.kind).where(
+        sa.select(task_outputs.c.number, task_outputs.c.key, task_outputs.c.kind, task_outputs.c.turn).where(
             task_outputs.c.task_id == task_id
         )
     ).all()
     known = next((row.number for row in rows if row.key == key), None)
     if known is not None:
         return int(known)
-    if sum(row.kind == kind for row in rows) >= most:
+    if sum(row.kind == kind and (kind not in A_TURN or row.turn == turn) for row in rows) >= most:
         return None
     number = 1 + max((row.number for row in rows), default=0)
     row = {
-        "task_id": task_id, "number": number, "key": key, "kind": kind, "repository": repository, "body": dict(body),
-        "patch": None, "base": None, "status": "proposed", "reason": "", "url": "", "attempts": 0,
-        "created_at": now, "updated_at": now,
+        "task_id": task_id, "number": number, "key": key, "turn": turn, "kind": kind, "repository": repository,
+        "body": dict(body), "patch": None, "base": None, "branch": None, "head": None, "status": "proposed",
+        "reason": "", "url": "", "attempts": 0, "created_at": now, "updated_at": now,
     }  # fmt: skip
     connection.execute(insert_once(connection, task_outputs), row)
     return number
@@ -115,6 +124,14 @@ def keep_patch(
     hold(connection, row[0], owner)
     packed = zstandard.ZstdCompressor(level=3).compress(patch)
     connection.execute(_this(row).values(patch=packed, base=dict(base), updated_at=now))
+
+
+def keep_head(
+    connection: sa.Connection, row: tuple[str, int], owner: str, branch: str, head: str, now: datetime
+) -> None:
+    """Say where a change is about to be pushed, and which commit. Raises RunFenced."""
+    hold(connection, row[0], owner)
+    connection.execute(_this(row).values(branch=branch, head=head, updated_at=now))
 
 
 def move(
@@ -142,8 +159,11 @@ def refuse_open(connection: sa.Connection, task_id: str, reason: str, now: datet
 
 def open_tasks(connection: sa.Connection, task_ids: Sequence[str]) -> tuple[set[str], set[str]]:
     """Which of these tasks are under way, and which are known at all."""
-    rows = connection.execute(sa.select(tasks.c.id, tasks.c.finished_at).where(tasks.c.id.in_(task_ids))).all()
-    return {row.id for row in rows if row.finished_at is None}, {row.id for row in rows}
+    # A later turn works on a task that has ended.
+    turns = sa.exists().where(threads.c.task_id == tasks.c.id, threads.c.status == WORKING)
+    under_way = sa.or_(tasks.c.finished_at.is_(None), turns).label("under_way")
+    rows = connection.execute(sa.select(tasks.c.id, under_way).where(tasks.c.id.in_(task_ids))).all()
+    return {row.id for row in rows if row.under_way}, {row.id for row in rows}
 
 
 def _this(row: tuple[str, int]) -> sa.Update:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from loops.agent.interruption import Aborted, Interrupted
 from loops.connections.github_desk import Desk
-from loops.errors import ExternalError, RepositoryError
+from loops.errors import BranchMoved, ExternalError, RepositoryError
 from loops.own_output import Marks, OwnMark, Place
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
@@ -43,6 +43,8 @@ CANCELLED = "the task was cancelled"
 MASKED = "masked"
 """Said beside the base of a stored patch: secrets were blotted out of it, so that it is not the change any more."""
 STAGED = "staged: it would be written, and was not"
+ONTO = "onto"
+"""Said beside the base of a stored patch: the branch of the task that it goes onto, empty for a new one."""
 _BEGUN = "writing began, and nobody knows yet what came of it"
 _CUT_SHORT = "the task was cancelled while it was being written"
 _TOO_LONG = "it took too long, and nobody knows what came of it"
@@ -98,12 +100,15 @@ class OutputWriter:
         return await self._reader.read(lambda connection: store.of_task(connection, task_id))
 
     async def write(self, job: Job, to: Destination) -> list[OutputRow]:
-        """Deal with every output that is not dealt with; how all of them stand then. Raises RunFenced."""
-        for row in await self.rows(job.task.id):
+        """Deal with every output of the turn that is not dealt with; how all of these stand then. Raises RunFenced."""
+        for row in await self._of_turn(job):
             again = _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
             if row.status == "proposed" or (row.status == "uncertain" and row.attempts < again):
                 await self._deal(job, to, row)
-        return await self.rows(job.task.id)
+        return await self._of_turn(job)
+
+    async def _of_turn(self, job: Job) -> list[OutputRow]:
+        return [row for row in await self.rows(job.task.id) if row.turn == job.task.turn]
 
     async def refuse(self, job: Job, reason: str) -> list[OutputRow]:
         """Nothing more of a task is written, and why; how all outputs stand then."""
@@ -167,7 +172,8 @@ class OutputWriter:
     async def _pull_request(self, job: Job, to: Destination, row: OutputRow, title: str) -> AsyncIterator[Writing]:
         patch = _whole(row, to)
         body = str(row.body.get("body") or "")
-        branch, message = branch_name(title, row.task_id), str(row.body.get("message") or "").strip()
+        onto, message = str((row.base or {}).get(ONTO) or ""), str(row.body.get("message") or "").strip()
+        branch = onto or branch_name(title, job.place)
         subject, _, rest = message.partition("\n") if message else (title, "", body)
         home = to.desk.at.home
         text = said(body, home, becomes_commit=True)
@@ -177,12 +183,25 @@ class OutputWriter:
             sha = await applied.commit(commit_message(subject, rest, home), Author(to.login, email, row.created_at))
 
             async def write() -> str:
-                now = self._clock.now()
-                await self._stored(lambda connection: keep_head(connection, to.remote.id, sha, _mark(job), now))
-                await applied.push(sha, branch, to.remote.access)
-                return await to.desk.open_pull_request(branch, title, whole)
+                there = await _open_pull(to.desk, onto) if onto else None
+                await self._about_to_push(job, to, row, (branch, sha))
+                await applied.push(sha, branch, to.remote.access, onto=bool(onto))
+                return there or await to.desk.open_pull_request(branch, title, whole)
 
-            yield Writing(write, lambda: to.desk.pull_request(branch), repeatable=True)
+            async def find() -> str | None:
+                return await (_pushed_onto(to.desk, onto, sha) if onto else to.desk.pull_request(branch))
+
+            yield Writing(write, find, repeatable=True)
+
+    async def _about_to_push(self, job: Job, to: Destination, row: OutputRow, pushed: tuple[str, str]) -> None:
+        """Before it: its webhook is known as own output, and later turns know where to look."""
+        now, this = self._clock.now(), (row.task_id, row.number)
+
+        def keep(connection: "Connection") -> None:
+            store.keep_head(connection, this, job.owner, *pushed, now)
+            keep_head(connection, to.remote.id, pushed[1], _mark(job), now)
+
+        await self._stored(keep)
 
     def _signed(self, job: Job, to: Destination, row: OutputRow, text: str, what: str, number: int | None) -> str:
         """The text with where it comes from, and the mark by which its webhook is known as own output."""
@@ -218,6 +237,28 @@ def _whole(row: OutputRow, to: Destination) -> bytes:
 def _mark(job: Job) -> OwnMark:
     # Own output starts no run, so none is further than one from where it all began.
     return OwnMark(job.task.run_id, 1)
+
+
+async def _open_pull(desk: Desk, branch: str) -> str | None:
+    """The pull request from a branch that one more commit may go to; None where there is none. Raises BranchMoved."""
+    pull = await desk.pull_of(branch)
+    if pull is None:
+        return None
+    if pull.state != "open":
+        hint = "say more in the thread: what follows begins anew"
+        raise BranchMoved(f"{pull.url} was {pull.state} while this was worked on", hint=hint)
+    if pull.by_itself:
+        hint = "switch auto-merge off there, or make the change in a new task"
+        raise BranchMoved(f"{pull.url} is set to be merged by itself, and nobody would have seen the change", hint=hint)
+    return pull.url
+
+
+async def _pushed_onto(desk: Desk, branch: str, sha: str) -> str | None:
+    """The pull request, where a commit was pushed to its branch."""
+    pull = await desk.pull_of(branch)
+    if pull is None or not (pull.head == sha or await desk.holds(branch, sha)):
+        return None
+    return pull.url
 
 
 async def _nowhere() -> None:
