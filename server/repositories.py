@@ -16,6 +16,7 @@ from loops.own_output import Marks
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
 from loops.tasks.equipment import Equipment
+from loops.tasks.outputs.sending import OutputSender, Stores
 from loops.tasks.outputs.writing import OutputWriter, WritingRules
 from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
@@ -74,6 +75,8 @@ class RepositoryParts:
         }
         yard = Yard(self._caches, self._checkouts, sandboxes, large=settings.whole_clone_mb * 1024)
         tooling = Tooling(most, outlet.mask, outlet.mask_values)
+        sending = Stores(*stores)
+        self.sender = OutputSender(sending, reach, self._caches, writer, settings.whole_clone_mb * 1024)
         self.equipment: Sequence[Equipment] = (RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2]),)
 
     async def forever(self) -> None:

@@ -2,6 +2,7 @@
 
 A proposal is `proposed` until the service has dealt with it. It goes to `uncertain` as writing begins, and from there
 to `written` or `refused`: who finds one uncertain has to look outside before anything else. `staged` is shown alone.
+`waiting` is one that a person wants sent.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from loops.store.task_tables import tasks
 from loops.store.thread_tables import threads
 from loops.store.threads import WORKING
 
-OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain"]
+OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain", "waiting"]
 
 A_TURN = frozenset({"pull_request"})
 """The kinds that are counted a turn: each may have a change. All others are counted a task."""
@@ -27,7 +28,7 @@ A_TURN = frozenset({"pull_request"})
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """An output as it stands; `patch` is unpacked."""
+    """An output as it stands; `patch` is unpacked. See TaskOutput."""
 
     task_id: str
     number: int
@@ -44,6 +45,8 @@ class OutputRow:
     reason: str
     url: str
     attempts: int
+    answers: Sequence[Mapping[str, Any]]
+    due_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
@@ -61,13 +64,15 @@ def of_tasks(connection: sa.Connection, task_ids: Collection[str]) -> list[Outpu
     if not task_ids:
         return []
     query = sa.select(*_ROW).where(task_outputs.c.task_id.in_(task_ids))
-    return [_row(row) for row in connection.execute(query.order_by(task_outputs.c.task_id, task_outputs.c.number))]
+    return [unpacked(row) for row in connection.execute(query.order_by(task_outputs.c.task_id, task_outputs.c.number))]
 
 
-def _row(row: "sa.Row[Any]") -> OutputRow:
+def unpacked(row: "sa.Row[Any]") -> OutputRow:
+    """The row as a value."""
     found = OutputRow(*tuple(row))
-    packed = found.patch
-    return found if packed is None else replace(found, patch=zstandard.ZstdDecompressor().decompress(packed))
+    packed, answers = found.patch, found.answers or ()
+    patch = None if packed is None else zstandard.ZstdDecompressor().decompress(packed)
+    return replace(found, patch=patch, answers=answers)
 
 
 def add(
@@ -106,8 +111,10 @@ def add(
 
 
 def hold(connection: sa.Connection, task_id: str, owner: str) -> None:
-    """Let nobody else take the task over until the transaction ends. Raises RunFenced where somebody has."""
-    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, tasks.c.owner == owner)
+    """Let nobody else take over the task, or an output of it that `owner` sends for a person, until the transaction
+    ends. Raises RunFenced where somebody has."""
+    sends = sa.exists().where(task_outputs.c.task_id == tasks.c.id, task_outputs.c.sender == owner)
+    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, sa.or_(tasks.c.owner == owner, sends))
     if connection.execute(held.with_for_update()).first() is None:
         raise RunFenced(f"task {task_id} has been taken over by another worker")
 
@@ -123,7 +130,7 @@ def keep_patch(
     """Store the change that a pull request is to hold. Raises RunFenced."""
     hold(connection, row[0], owner)
     packed = zstandard.ZstdCompressor(level=3).compress(patch)
-    connection.execute(_this(row).values(patch=packed, base=dict(base), updated_at=now))
+    connection.execute(this_output(row).values(patch=packed, base=dict(base), updated_at=now))
 
 
 def keep_head(
@@ -131,7 +138,7 @@ def keep_head(
 ) -> None:
     """Say where a change is about to be pushed, and which commit. Raises RunFenced."""
     hold(connection, row[0], owner)
-    connection.execute(_this(row).values(branch=branch, head=head, updated_at=now))
+    connection.execute(this_output(row).values(branch=branch, head=head, updated_at=now))
 
 
 def move(
@@ -148,7 +155,10 @@ def move(
     """Say where an output stands; whether writing `begins` now is counted. Raises RunFenced."""
     hold(connection, row[0], owner)
     attempts = task_outputs.c.attempts + int(begins)
-    connection.execute(_this(row).values(status=status, reason=reason, url=url, attempts=attempts, updated_at=now))
+    # Who sends it for a person has it until it has come to something.
+    rests: Mapping[str, None] = {} if begins else {"sender": None, "due_at": None}
+    values = {"status": status, "reason": reason, "url": url, "attempts": attempts, "updated_at": now}
+    connection.execute(this_output(row).values(**values, **rests))
 
 
 def refuse_open(connection: sa.Connection, task_id: str, reason: str, now: datetime) -> None:
@@ -166,5 +176,6 @@ def open_tasks(connection: sa.Connection, task_ids: Sequence[str]) -> tuple[set[
     return {row.id for row in rows if row.under_way}, {row.id for row in rows}
 
 
-def _this(row: tuple[str, int]) -> sa.Update:
+def this_output(row: tuple[str, int]) -> sa.Update:
+    """A change of one output."""
     return task_outputs.update().where(task_outputs.c.task_id == row[0], task_outputs.c.number == row[1])

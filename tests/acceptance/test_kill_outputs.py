@@ -14,8 +14,11 @@ import pytest_asyncio
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.clock import SystemClock
+from loops.store.database import open_database
 from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
+from loops.tasks.outputs.answers import Person, again
 from server.app import Wiring
 from tests.acceptance import repository_service
 from tests.acceptance.test_kill_threads import Speaker
@@ -162,6 +165,38 @@ async def test_killed_at_any_point_of_a_later_turn_its_change_is_one_commit_of_t
         ] == [(turn, "written", pull["html_url"], branch) for turn in (1, 2)]
         assert yard.hub.git.changed(NAME, branch) == ["A MORE.md", "M src/export.py"]
         assert (len(yard.hub.git.subjects(NAME, branch)), yard.hub.pulls) == (2, [pull])
+
+    await asyncio.gather(*map(once, yards))
+
+
+@pytest.mark.parametrize("point", ["before /pulls", "after /pulls"])
+async def test_killed_while_it_sends_what_a_person_asked_for_it_is_there_once(yards, point):
+    async def once(yard: Yard) -> None:
+        key, hub = str(uuid.uuid4()), yard.hub
+        for kept in (hub.pulls, hub.comments, hub.issues):
+            kept.clear()
+
+        async def refused(request: web.Request) -> web.Response | None:
+            return web.Response(status=403) if request.path.endswith("/pulls") else None
+
+        await eventually(lambda: yard.victim.call("/arm?point=none&nth=1"), lambda status: status == 200)
+        hub.fault = refused
+        await yard.victim.accepted(issue(NAME), key)
+        task_id = (await yard.over(key))["id"]
+        pull = sa.select(task_outputs).where(task_outputs.c.task_id == task_id, task_outputs.c.branch.is_not(None))
+        (row,) = await yard.victim.found(pull)
+        assert (row["status"], hub.pulls) == ("refused", [])
+        hub.fault = None
+        yard.killing(point)
+        database = open_database(yard.victim.url)
+        who, this = Person("default", "1", "Ada"), (task_id, row["number"])
+        await database.writer.run(lambda connection: again(connection, who, this, SystemClock().now()))
+        await database.aclose()
+        await yard.victim.died()
+        yard.victim.begin()
+        await eventually(lambda: yard.victim.found(pull), lambda rows: rows[0]["status"] == "written", 60)
+        assert [(one["head"]["ref"], one["draft"]) for one in hub.pulls] == [(row["branch"], True)]
+        assert len(hub.git.subjects(NAME, row["branch"])) == 1
 
     await asyncio.gather(*map(once, yards))
 

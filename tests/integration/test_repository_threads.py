@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from loops.agent.models.scripted import ScriptedTurn
 from loops.store.outputs import OutputRow
+from loops.tasks.outputs.answers import Person, again
 from server.app import Wiring
 from tests.doubles.github_repository import RepositoryGitHub, repository_github
 from tests.doubles.plain_sandbox import PlainSandboxes
@@ -16,7 +17,7 @@ from tests.doubles.slack_socket import SlackSocketDouble, slack_sockets, until
 from tests.integration import github_loops
 from tests.integration.guarded import by_prompt
 from tests.integration.repository_tasks import FILES, PULL, WRITING, edits, outputs_of
-from tests.integration.running import Running, running
+from tests.integration.running import PROJECT, Running, eventually, running
 from tests.integration.tasking import calls, ends, rounds_of, scripted
 from tests.integration.test_slack_sockets import FAST
 from tests.integration.threading import Gate, Thread, connected, waits
@@ -45,7 +46,7 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
     "on": [*opens(), *adds(SEES), calls("event_read"), ends("It is in there.")],
     "anew": [*opens(), *adds(BLIND)],
     "merged": [*opens(), *adds(SEES), *adds("grep -q one LIMITS.md", "MORE.md")],
-    "moving": [*opens(), waits("moving"), *adds(SEES), *adds(SEES)],
+    "moving": [*opens(), waits("moving"), *adds(SEES), *adds(SEES, "MORE.md")],
     "refused": [edits(CI), ends("Owned."), *adds(BLIND)],
     "reading": [calls("event_read"), ends("It has a limit."), *adds(BLIND)],
 }
@@ -84,6 +85,17 @@ class Talk:
         """What the agent was told as a turn began."""
         rounds = await rounds_of(self.thread.live, self.thread.task_id)
         return str(next(one["said"] for one in rounds if one["turn"] == turn))
+
+    async def send(self, row: OutputRow) -> OutputRow:
+        """Somebody has it sent; how it stands once that came to something."""
+        live, this = self.thread.live, (row.task_id, row.number)
+        who, now = Person(PROJECT, "1", "Ada"), live.services.clock.now()
+        await live.write(lambda connection: again(connection, who, this, now))
+
+        async def found() -> OutputRow:
+            return next(one for one in await outputs_of(live, row.task_id) if one.number == row.number)
+
+        return await eventually(found, lambda one: one.status != "waiting" and one.due_at is None)
 
     async def waiting(self, at: str) -> None:
         await until(lambda: at in GATE.waiting)
@@ -166,7 +178,7 @@ async def test_after_a_merge_a_turn_begins_anew_and_nothing_goes_where_it_would_
     assert output.branch in talk.branches()
     assert output.branch != first
     assert [one["html_url"] for one in talk.hub.pulls] == [pull["html_url"], output.url]
-    assert talk.hub.git.changed(talk.name, output.branch) == ["A LIMITS.md"]
+    assert talk.hub.git.changed(talk.name, str(output.branch)) == ["A LIMITS.md"]
     talk.hub.pulls[-1]["auto_merge"] = {"merge_method": "squash"}
     (third,) = await talk.says(3)
     assert f"the branch {output.branch}, as it is now" in await talk.told(3)
@@ -186,7 +198,7 @@ async def test_what_somebody_closed_or_removed_is_not_pushed_to_again(talk: Talk
     (output,) = await talk.says(2)
     assert (output.status, output.branch != first) == ("written", True), output.reason
     assert talk.hub.pulls[-1]["draft"] is True
-    assert talk.hub.git.changed(talk.name, output.branch) == ["A LIMITS.md"]
+    assert talk.hub.git.changed(talk.name, str(output.branch)) == ["A LIMITS.md"]
     told = await talk.told(2)
     if how == "closed":
         assert "closed by somebody without being merged" in told
@@ -204,7 +216,7 @@ async def test_what_somebody_closed_or_removed_is_not_pushed_to_again(talk: Talk
         ("merged", "was merged while this was worked on"),
     ],
 )
-async def test_what_happens_to_the_branch_during_a_turn_refuses_its_change_and_the_thread_goes_on(
+async def test_what_happens_to_the_branch_during_a_turn_refuses_its_change_which_a_person_may_send(
     talk: Talk, how: str, reason: str
 ) -> None:
     await talk.begin("moving")
@@ -224,9 +236,16 @@ async def test_what_happens_to_the_branch_during_a_turn_refuses_its_change_and_t
     assert (output.status, reason in output.reason) == ("refused", True), output.reason
     assert output.patch is not None
     assert {branch: talk.hub.git.show(talk.name, branch) for branch in talk.branches()} == before
+    sent = await talk.send(output)
+    assert sent.status == "written", sent.reason
     if how == "moved":
         (third,) = await talk.says(3)
-        assert (third.status, third.url) == ("written", pull["html_url"]), third.reason
+        assert {sent.url, third.url} == {pull["html_url"]}, third.reason
+        subjects = talk.hub.git.subjects(talk.name, talk.branch)
+        assert subjects == [PULL["title"], "By somebody else", LIMITS["title"], LIMITS["title"]]
+    else:
+        assert sent.url == talk.hub.pulls[-1]["html_url"] != pull["html_url"]
+        assert talk.hub.git.changed(talk.name, str(sent.branch)) == ["A LIMITS.md"]
 
 
 async def test_what_was_refused_before_is_told_and_the_next_turn_begins_without_it(talk: Talk) -> None:
@@ -235,7 +254,7 @@ async def test_what_was_refused_before_is_told_and_the_next_turn_begins_without_
     (output,) = await talk.says(2)
     assert output.status == "written", output.reason
     assert 'not pushed, and is not in it: "protected: .github/CODEOWNERS' in await talk.told(2)
-    assert talk.hub.git.changed(talk.name, output.branch) == ["A LIMITS.md"]
+    assert talk.hub.git.changed(talk.name, str(output.branch)) == ["A LIMITS.md"]
 
 
 async def test_the_first_change_may_come_in_a_later_turn(talk: Talk) -> None:

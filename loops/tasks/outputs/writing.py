@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from loops.agent.interruption import Aborted, Interrupted
 from loops.connections.github_desk import Desk
-from loops.errors import BranchMoved, ExternalError, RepositoryError
+from loops.errors import BranchMoved, ExternalError, LoopsError, RepositoryError
 from loops.own_output import Marks, OwnMark, Place
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
@@ -102,13 +102,27 @@ class OutputWriter:
     async def write(self, job: Job, to: Destination) -> list[OutputRow]:
         """Deal with every output of the turn that is not dealt with; how all of these stand then. Raises RunFenced."""
         for row in await self._of_turn(job):
-            again = _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
-            if row.status == "proposed" or (row.status == "uncertain" and row.attempts < again):
+            if row.status == "proposed" or (row.status == "uncertain" and row.attempts < self._tries(row)):
                 await self._deal(job, to, row)
         return await self._of_turn(job)
 
     async def _of_turn(self, job: Job) -> list[OutputRow]:
         return [row for row in await self.rows(job.task.id) if row.turn == job.task.turn]
+
+    async def send(self, job: Job, to: Destination, row: OutputRow) -> None:
+        """Deal with an output whose turn is over, which a person wants sent and `job.owner` has a lease on. One that
+        was uncertain is looked for first. Raises RunFenced."""
+        asked = row.answers[-1]
+        if row.status == "uncertain" and row.attempts - int(asked["attempts"]) >= self._tries(row):
+            await self._move(job, row, "uncertain", row.reason)
+            return
+        absent = row.status == "waiting" and asked["was"] != "uncertain"
+        await self._attempt(job, to, row, absent=absent, staged=False)
+
+    async def not_sent(self, job: Job, row: OutputRow, error: LoopsError) -> None:
+        """It could not even be begun: it stands as it did, with why. Raises RunFenced."""
+        stood = cast("OutputStatus", row.answers[-1]["was"] if row.status == "waiting" else row.status)
+        await self._move(job, row, "refused" if stood == "staged" else stood, _told(error))
 
     async def refuse(self, job: Job, reason: str) -> list[OutputRow]:
         """Nothing more of a task is written, and why; how all outputs stand then."""
@@ -120,10 +134,13 @@ class OutputWriter:
         if job.abort.asked and row.status == "proposed":
             await self._move(job, row, "refused", CANCELLED)
             return
-        absent = row.status == "proposed"  # whether it is known that it is not there
+        await self._attempt(job, to, row, absent=row.status == "proposed", staged=self._how.staged)
+
+    async def _attempt(self, job: Job, to: Destination, row: OutputRow, *, absent: bool, staged: bool) -> None:
+        """`absent`: it is known that it is not there."""
         try:
             async with self._prepared(job, to, row) as writing:
-                if self._how.staged:
+                if staged:
                     await self._move(job, row, "staged", STAGED)
                     return
                 address = None if absent else await self._found(row, writing)
@@ -137,8 +154,11 @@ class OutputWriter:
         except Unsettled as unsettled:
             await self._move(job, row, "uncertain", str(unsettled))
         except (ExternalError, RepositoryError) as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            await self._move(job, row, "refused" if absent else "uncertain", f"{error.message}{hint}")
+            await self._move(job, row, "refused" if absent else "uncertain", _told(error))
+
+    @staticmethod
+    def _tries(row: OutputRow) -> int:
+        return _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
 
     async def _found(self, row: OutputRow, writing: Writing) -> str | None:
         """Where it stands, if a worker that died had written it."""
@@ -232,6 +252,11 @@ def _whole(row: OutputRow, to: Destination) -> bytes:
         told = "the change touches a secret of this service, which is not stored, and the worker that read it died"
         raise RepositoryError(told, hint="run the loop again")
     return to.patch or row.patch
+
+
+def _told(error: LoopsError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return f"{error.message}{hint}"
 
 
 def _mark(job: Job) -> OwnMark:

@@ -15,8 +15,8 @@ from loops.tasks.workspace.cache import Base, Caches, Remote
 
 _ONTO = (
     "You have a fresh checkout of the branch {branch}, as it is now: with what you changed before and what others "
-    "pushed there. Once you finish, what is changed then is pushed there as one more commit{pull}. What propose_pull_request "
-    "is given as title and body becomes the message of that commit."
+    "pushed there. Once you finish, what is changed then is pushed there as one more commit{pull}. What "
+    "propose_pull_request is given as title and body becomes the message of that commit."
 )
 _ANEW = (
     "You have a fresh checkout at the newest commit of the default branch. {why} Once you finish, what is changed then "

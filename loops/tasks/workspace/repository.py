@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
+from loops.agent.tools import Resources
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
 from loops.errors import RepositoryError, RunFenced, StoreBusy
@@ -189,8 +190,12 @@ class _Work:
         self._sandbox = inner
         workspace = Workspace(sandbox, checkout.folder)
         files = CheckoutFiles(Files(checkout.folder))
-        given = {"proposals": proposals, "workspace": workspace, "checkout": files, "begins": self._told}
-        return Kit(lambda resources: replace(resources, **given), self.settle)
+        told = self._told
+
+        def into(given: Resources) -> Resources:
+            return replace(given, proposals=proposals, workspace=workspace, checkout=files, begins=told)
+
+        return Kit(into, self.settle)
 
     async def _remote(self, at: Reached) -> Remote:
         token = await at.client.git_token(at.full_name)
