@@ -137,6 +137,17 @@ async def test_what_was_refused_is_sent_once_its_cause_is_mended_and_its_patch_c
         assert "had it sent at" in await answer.text()
 
 
+async def test_a_loop_may_leave_the_last_word_to_a_person_who_has_all_that_it_asked_for_sent(lab, desk):
+    task, rows = await lab.worked("everything", inputs={"staged": True})
+    assert {row.status for row in rows} == {"staged"}
+    assert (task.status, task.reason) == ("completed", "the agent finalized; staged: nothing was written")
+    assert (lab.hub.pulls, lab.hub.comments, lab.hub.issues) == ([], [], [])
+    for row in rows:
+        assert (await desk.says(row, "send"))[0] == 202
+    assert [(await desk.rests(row)).status for row in rows] == ["written"] * 4
+    assert [len(kept) for kept in (lab.hub.pulls, lab.hub.comments, lab.hub.issues)] == [1, 1, 1]
+
+
 async def test_what_broke_a_rule_breaks_it_again_and_what_is_not_whole_cannot_be_sent(lab, desk):
     row = await desk.left("protected", None)
     assert (await desk.says(row, "send"))[0] == 202

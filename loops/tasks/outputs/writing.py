@@ -42,7 +42,8 @@ T = TypeVar("T")
 CANCELLED = "the task was cancelled"
 MASKED = "masked"
 """Said beside the base of a stored patch: secrets were blotted out of it, so that it is not the change any more."""
-STAGED = "staged: it would be written, and was not"
+_STAGED_HERE = "staged: it passed the checks, and this service writes nothing (LOOPS_STAGED is yes)"
+_STAGED = "staged: it passed the checks, and waits for a person who has it sent"
 ONTO = "onto"
 """Said beside the base of a stored patch: the branch of the task that it goes onto, empty for a new one."""
 _BEGUN = "writing began, and nobody knows yet what came of it"
@@ -113,6 +114,9 @@ class OutputWriter:
         """Deal with an output whose turn is over, which a person wants sent and `job.owner` has a lease on. One that
         was uncertain is looked for first. Raises RunFenced."""
         asked = row.answers[-1]
+        if self._how.staged:
+            await self.not_sent(job, row, RepositoryError("this service writes nothing: LOOPS_STAGED is yes"))
+            return
         if row.status == "uncertain" and row.attempts - int(asked["attempts"]) >= self._tries(row):
             await self._move(job, row, "uncertain", row.reason)
             return
@@ -122,7 +126,7 @@ class OutputWriter:
     async def not_sent(self, job: Job, row: OutputRow, error: LoopsError) -> None:
         """It could not even be begun: it stands as it did, with why. Raises RunFenced."""
         stood = cast("OutputStatus", row.answers[-1]["was"] if row.status == "waiting" else row.status)
-        await self._move(job, row, "refused" if stood == "staged" else stood, _told(error))
+        await self._move(job, row, stood, _told(error))
 
     async def refuse(self, job: Job, reason: str) -> list[OutputRow]:
         """Nothing more of a task is written, and why; how all outputs stand then."""
@@ -134,14 +138,18 @@ class OutputWriter:
         if job.abort.asked and row.status == "proposed":
             await self._move(job, row, "refused", CANCELLED)
             return
-        await self._attempt(job, to, row, absent=row.status == "proposed", staged=self._how.staged)
+        await self._attempt(job, to, row, absent=row.status == "proposed", staged=self._stages(job))
+
+    def _stages(self, job: Job) -> bool:
+        """Whether a person has the last word: where the service or the loop says so."""
+        return self._how.staged or job.request.get("staged") is True
 
     async def _attempt(self, job: Job, to: Destination, row: OutputRow, *, absent: bool, staged: bool) -> None:
         """`absent`: it is known that it is not there."""
         try:
             async with self._prepared(job, to, row) as writing:
                 if staged:
-                    await self._move(job, row, "staged", STAGED)
+                    await self._move(job, row, "staged", _STAGED_HERE if self._how.staged else _STAGED)
                     return
                 address = None if absent else await self._found(row, writing)
                 absent = address is None

@@ -57,9 +57,9 @@ class Pushed:
 
     @property
     def why_not(self) -> str:
-        """Why the newest change was not pushed, where one was refused; as data, since it names files of the agent's."""
-        refused = [row.reason for row in self.rows if row.kind == "pull_request" and row.status == "refused"]
-        return f": {quoted(refused[-1])}" if refused else ""
+        """Why the newest change was not pushed, where one is there; as data, since it names files of the agent's."""
+        told = [row.reason for row in self.rows if row.kind == "pull_request" and row.status in {"refused", "staged"}]
+        return f": {quoted(told[-1])}" if told else ""
 
 
 async def first_start(caches: Caches, remote: Remote) -> Start:
