@@ -144,31 +144,6 @@ async def test_killed_at_any_point_a_task_goes_on_in_its_checkout_and_each_outpu
     assert len(branches) == len(set(branches))
 
 
-@pytest.mark.parametrize("point", ["round:after/2", "pushed", "task_end:inside"])
-async def test_killed_at_any_point_of_a_later_turn_its_change_is_one_commit_of_the_same_branch(yards, point):
-    async def once(yard: Yard) -> None:
-        yard.hub.pulls.clear()
-        first = await yard.speaker.say("Raise it.")
-        task_id = (await yard.speaker.listens(first, 1))["task_id"]
-        (pull,) = yard.hub.pulls
-        await yard.arm(point)
-        saying = asyncio.create_task(yard.speaker.say("And tell of it.", first))  # who dies may not have answered
-        await yard.victim.died()
-        yard.victim.begin()
-        await saying
-        thread = await yard.speaker.listens(first, 2)
-        assert [one["ending"] for one in thread["turns"]] == ["done", "done"], thread["turns"]
-        rows = await yard.victim.found(sa.select(task_outputs).where(task_outputs.c.task_id == task_id))
-        branch = pull["head"]["ref"]
-        assert [
-            (row["turn"], row["status"], row["url"], row["branch"]) for row in sorted(rows, key=lambda row: row["turn"])
-        ] == [(turn, "written", pull["html_url"], branch) for turn in (1, 2)]
-        assert yard.hub.git.changed(NAME, branch) == ["A MORE.md", "M src/export.py"]
-        assert (len(yard.hub.git.subjects(NAME, branch)), yard.hub.pulls) == (2, [pull])
-
-    await asyncio.gather(*map(once, yards))
-
-
 @pytest.mark.parametrize("point", ["before /pulls", "after /pulls"])
 async def test_killed_while_it_sends_what_a_person_asked_for_it_is_there_once(yards, point):
     async def once(yard: Yard) -> None:
@@ -197,6 +172,31 @@ async def test_killed_while_it_sends_what_a_person_asked_for_it_is_there_once(ya
         await eventually(lambda: yard.victim.found(pull), lambda rows: rows[0]["status"] == "written", 60)
         assert [(one["head"]["ref"], one["draft"]) for one in hub.pulls] == [(row["branch"], True)]
         assert len(hub.git.subjects(NAME, row["branch"])) == 1
+
+    await asyncio.gather(*map(once, yards))
+
+
+@pytest.mark.parametrize("point", ["round:after/2", "pushed", "task_end:inside"])
+async def test_killed_at_any_point_of_a_later_turn_its_change_is_one_commit_of_the_same_branch(yards, point):
+    async def once(yard: Yard) -> None:
+        yard.hub.pulls.clear()
+        first = await yard.speaker.say("Raise it.")
+        task_id = (await yard.speaker.listens(first, 1))["task_id"]
+        (pull,) = yard.hub.pulls
+        await yard.arm(point)
+        saying = asyncio.create_task(yard.speaker.say("And tell of it.", first))  # who dies may not have answered
+        await yard.victim.died()
+        yard.victim.begin()
+        await saying
+        thread = await yard.speaker.listens(first, 2)
+        assert [one["ending"] for one in thread["turns"]] == ["done", "done"], thread["turns"]
+        rows = await yard.victim.found(sa.select(task_outputs).where(task_outputs.c.task_id == task_id))
+        branch = pull["head"]["ref"]
+        assert [
+            (row["turn"], row["status"], row["url"], row["branch"]) for row in sorted(rows, key=lambda row: row["turn"])
+        ] == [(turn, "written", pull["html_url"], branch) for turn in (1, 2)]
+        assert yard.hub.git.changed(NAME, branch) == ["A MORE.md", "M src/export.py"]
+        assert (len(yard.hub.git.subjects(NAME, branch)), yard.hub.pulls) == (2, [pull])
 
     await asyncio.gather(*map(once, yards))
 
