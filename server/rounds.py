@@ -68,13 +68,13 @@ def output_lines(item: Mapping[str, Any], *, patch: bool) -> Iterator[str]:
         yield f"  {plain(one['by'])} {ANSWERS[one['did']]} at {when(one['at'])}, when it was {one['was']}"
     this = f"{item['task']} {item['number']}"
     if item["status"] == "uncertain":
-        yield f"  it is there: loops outputs settle {this} ADDRESS"
+        yield f"  it is there: loops output-settle {this} ADDRESS"
     if item["can_send"]:
-        yield f"  have it sent: loops outputs send {this}"
+        yield f"  have it sent: loops output-send {this}"
     if not item["patch"]:
         return
     if not patch:
-        yield f"  its patch: loops run-show --patch, or loops outputs patch {this}"
+        yield f"  its patch: loops run-show --patch, or loops output-patch {this}"
         return
     yield from (f"  {plain(line)}" for line in item["patch"].splitlines())
     if item["patch_cut"]:

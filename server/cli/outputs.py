@@ -1,4 +1,4 @@
-"""outputs: what people say of outputs of tasks that wait for them."""
+"""output-settle, output-send, output-patch: what people say of outputs of tasks that wait for them."""
 
 import argparse
 import sys
@@ -12,14 +12,13 @@ from server.rounds import output_lines
 
 
 def add_commands(add: Adder) -> None:
-    """outputs."""
-    outputs = add.group("outputs", "settle outputs of tasks that are uncertain, and have kept ones sent")
-    happened = outputs.command("settle", _settle, "say that an uncertain output was written, and where")
+    """output-settle, output-send, output-patch."""
+    happened = add.command("output-settle", _settle, "say that an uncertain output of a task was written, and where")
     _add_place(happened)
     happened.add_argument("address", metavar="ADDRESS", help="where it was written, as https://github.com/…")
-    again = outputs.command("send", _send, "have an output sent that is refused, uncertain or staged")
+    again = add.command("output-send", _send, "have an output of a task sent that is refused, uncertain or staged")
     _add_place(again)
-    patch = outputs.command("patch", _patch, "write the patch of an output to standard output, for git apply")
+    patch = add.command("output-patch", _patch, "write the patch of an output to standard output, for git apply")
     _add_place(patch)
 
 

@@ -167,13 +167,13 @@ async def test_the_commands_do_the_same(lab, desk, tmp_path):
     token = await fresh_token(service, "default", "editor")
     cli = Cli(tmp_path, LOOPS_URL=service.url, LOOPS_TOKEN=token)
     this = (row.task_id, str(row.number))
-    told = await asyncio.to_thread(cli.done, "outputs", "settle", *this, "https://hub/2")
+    told = await asyncio.to_thread(cli.done, "output-settle", *this, "https://hub/2")
     assert "comment in acme/widgets: written" in told
     assert "said that it was written at" in told
     kept = await desk.left("pull", DENIED)
     this = (kept.task_id, str(kept.number))
-    assert (await asyncio.to_thread(cli.done, "outputs", "patch", *this)).encode() == kept.patch
-    assert "pull request in acme/widgets: waiting" in await asyncio.to_thread(cli.done, "outputs", "send", *this)
+    assert (await asyncio.to_thread(cli.done, "output-patch", *this)).encode() == kept.patch
+    assert "pull request in acme/widgets: waiting" in await asyncio.to_thread(cli.done, "output-send", *this)
     assert (await desk.rests(kept)).status == "written"
 
 

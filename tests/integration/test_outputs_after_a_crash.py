@@ -34,7 +34,7 @@ class Desk:
     found: Any = None
     answers: Any = "https://hub/1#new"
     writes: int = 0
-    at: Any = field(default_factory=lambda: SimpleNamespace(login="loops-bot"))
+    at: Any = field(default_factory=lambda: SimpleNamespace(login="loops-bot", home="github.com"))
 
     async def comment(self, _number: int, _body: str) -> Any:
         self.writes += 1

@@ -109,10 +109,10 @@ def test_what_a_task_asked_to_have_written_is_told_and_its_patch_on_demand(capsy
     tell_run(whole)
     brief = capsys.readouterr().out
     assert "pull request in acme/shop: refused, protected: .github: Mend it" in brief
-    assert "its patch: loops run-show --patch, or loops outputs patch t 1" in brief
+    assert "its patch: loops run-show --patch, or loops output-patch t 1" in brief
     assert "Ada\\x1b[2J had it sent at 2026-11-30 12:00:00, when it was staged" in brief
-    assert "have it sent: loops outputs send t 1" in brief
-    assert "loops outputs settle" not in brief
+    assert "have it sent: loops output-send t 1" in brief
+    assert "loops output-settle" not in brief
     tell_run(whole, patches=True)
     told = capsys.readouterr().out
     assert "    +one\\x1b[2J\n" in told
