@@ -175,7 +175,8 @@ SETTINGS = (
         "staged",
         one_of("no", "yes"),
         "no",
-        "`yes`: what tasks ask to have written to repositories is checked and shown, and not written.",
+        "`yes`: what tasks ask to have written to repositories is checked and shown, and not written, whatever their "
+        "loops say (`staged` in the step) and whoever would have it sent.",
     ),
     Setting(
         "whole_clone_mb",

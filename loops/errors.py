@@ -253,6 +253,12 @@ class PatchRefused(RepositoryError):
         super().__init__(f"{first.code}: {first.path}: {first.message}{more}", hint=first.hint, path=first.path)
 
 
+class BranchMoved(RepositoryError):
+    """A branch that is not what a change was made on any more: others pushed to it, removed it or ended its work."""
+
+    code = "repository.moved"
+
+
 class ExternalError(LoopsError):
     """A foreign service refused or failed."""
 

@@ -298,6 +298,7 @@ class Service:
         self._spawn("sweeper", sweeper.forever())
         if repositories is not None:
             self._spawn("repositories", repositories.forever())
+            self._spawn("outputs", repositories.sender.forever())
         self._spawn("outbox", self._sender.forever())
         signs = ThreadSigns(self._writer, reader, clock, self.services.book, self._run_page)
         self._spawn("threads", signs.forever())

@@ -16,12 +16,13 @@ from loops.own_output import Marks
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
 from loops.tasks.equipment import Equipment
+from loops.tasks.outputs.sending import OutputSender, Stores
 from loops.tasks.outputs.writing import OutputWriter, WritingRules
 from loops.tasks.workspace.cache import Caches
 from loops.tasks.workspace.change import Rules
 from loops.tasks.workspace.checkout import OBJECTS, Checkouts
 from loops.tasks.workspace.git import Git
-from loops.tasks.workspace.leftovers import left_in, swept
+from loops.tasks.workspace.leftovers import left_in, swept, tasks_of
 from loops.tasks.workspace.patch import Patches
 from loops.tasks.workspace.repository import RepositoryWork, Tooling, Yard
 from loops.tasks.workspace.sandbox import Sandboxes
@@ -74,6 +75,8 @@ class RepositoryParts:
         }
         yard = Yard(self._caches, self._checkouts, sandboxes, large=settings.whole_clone_mb * 1024)
         tooling = Tooling(most, outlet.mask, outlet.mask_values)
+        sending = Stores(*stores)
+        self.sender = OutputSender(sending, reach, self._caches, writer, settings.whole_clone_mb * 1024)
         self.equipment: Sequence[Equipment] = (RepositoryWork(reach, yard, writer, tooling, stores[0], stores[2]),)
 
     async def forever(self) -> None:
@@ -88,9 +91,9 @@ class RepositoryParts:
     async def sweep(self) -> None:
         """Once. Raises StoreBusy."""
         checkouts, runners = self._checkouts.left(), left_in(self._runners)
-        left = [*{*checkouts, *runners}]
+        left = tasks_of([*checkouts, *runners])
         under_way, known = await self._reader.read(lambda connection: store.open_tasks(connection, left))
-        await self._checkouts.sweep(under_way, known)
+        await self._checkouts.sweep(checkouts, under_way, known)
         await swept(self._runners, runners, under_way, known)
         await self._caches.sweep()
 

@@ -6,6 +6,7 @@ from typing import Any
 from server.terminal import plain, when
 
 _LONGEST_ARGUMENTS = 60
+ANSWERS = {"happened": "said that it was written", "again": "had it sent"}
 _WORDS = {
     "shown": "shown here alone",
     "retry": "retry, not sent yet",
@@ -63,10 +64,17 @@ def output_lines(item: Mapping[str, Any], *, patch: bool) -> Iterator[str]:
     yield f"{kind} in {plain(item['repository'])}: {item['status']}{reason}{named}"
     if item["url"]:
         yield f"  {plain(item['url'])}"
+    for one in item["answers"]:
+        yield f"  {plain(one['by'])} {ANSWERS[one['did']]} at {when(one['at'])}, when it was {one['was']}"
+    this = f"{item['task']} {item['number']}"
+    if item["status"] == "uncertain":
+        yield f"  it is there: loops output-settle {this} ADDRESS"
+    if item["can_send"]:
+        yield f"  have it sent: loops output-send {this}"
     if not item["patch"]:
         return
     if not patch:
-        yield "  its patch: loops run-show --patch"
+        yield f"  its patch: loops run-show --patch, or loops output-patch {this}"
         return
     yield from (f"  {plain(line)}" for line in item["patch"].splitlines())
     if item["patch_cut"]:

@@ -1,6 +1,6 @@
 """What people say to an agent while it works."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 
@@ -20,6 +20,20 @@ class Inbox(Protocol):
 
     async def heard(self) -> Heard:
         """What nobody has told the agent yet."""
+
+
+class BeginsWith:
+    """An inbox whose first message is told after a text of the service's own."""
+
+    def __init__(self, text: str, inbox: Inbox) -> None:
+        self._text = text
+        self._inbox = inbox
+
+    async def heard(self) -> Heard:
+        """See Inbox."""
+        text, self._text = self._text, ""
+        heard = await self._inbox.heard()
+        return replace(heard, text="\n\n".join(one for one in (text, heard.text) if one))
 
 
 class NobodySpeaks:

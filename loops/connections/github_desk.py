@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from loops.connections.github_answer import Answer
@@ -13,6 +13,20 @@ from loops.event import JsonValue
 
 _PAGE = 100
 _MOST_PAGES = 10
+
+
+PullState = Literal["open", "closed", "merged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request: `head` is the commit that it shows, also once its branch is gone. What merges `by_itself` waits
+    for no person."""
+
+    url: str
+    state: PullState
+    head: str
+    by_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +56,25 @@ class Desk:
 
     async def pull_request(self, branch: str) -> str | None:
         """The address of the pull request from a branch, whatever became of it; None where there is none."""
+        found = await self.pull_of(branch)
+        return None if found is None else found.url
+
+    async def pull_of(self, branch: str) -> Pull | None:
+        """The pull request from a branch: the open one, else the newest; None where there is none."""
         owner = self.at.full_name.partition("/")[0]
-        answer = await self._call("GET", f"/pulls?head={quote(f'{owner}:{branch}')}&state=all&per_page=1")
-        return next((str(one.get("html_url") or "") for one in answer.items()), None)
+        answer = await self._call("GET", f"/pulls?head={quote(f'{owner}:{branch}')}&state=all&per_page=30")
+        found = [_pull(one) for one in answer.items()]
+        return next((one for one in found if one.state == "open"), found[0] if found else None)
+
+    async def holds(self, branch: str, sha: str) -> bool:
+        """Whether a branch has a commit; False where either is not there."""
+        try:
+            answer = await self._call("GET", f"/compare/{quote(sha)}...{quote(branch)}?per_page=1")
+        except ExternalError as error:
+            if error.status == 404:
+                return False
+            raise
+        return answer.text("status") in {"ahead", "identical"}
 
     async def comment(self, number: int, body: str) -> str:
         """Under an issue or a pull request; its address."""
@@ -90,6 +120,13 @@ class Desk:
     async def _call(self, verb: str, path: str, body: Mapping[str, JsonValue] | None = None) -> Answer:
         whole = f"{self.at.path}{path}"
         return await self.at.client.call(verb, whole, body=body, repository=self.at.full_name, seconds=SECONDS)
+
+
+def _pull(told: Mapping[str, Any]) -> Pull:
+    state: PullState = "merged" if told.get("merged_at") else "open" if told.get("state") == "open" else "closed"
+    head = told.get("head")
+    sha = str(head.get("sha") or "") if isinstance(head, dict) else ""
+    return Pull(str(told.get("html_url") or ""), state, sha, by_itself=bool(told.get("auto_merge")))
 
 
 def _address(answer: Answer) -> str:

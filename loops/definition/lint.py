@@ -127,6 +127,13 @@ RULES: tuple[Rule, ...] = (
         lint_tasks.out_of_reach,
     ),
     Rule(
+        "staged-without-repository",
+        "a task that is `staged` and works on no repository",
+        "What waits for a person is what a task asks to have written to its repository. Messages and connectors are "
+        "not held back.",
+        lint_tasks.stages_nothing,
+    ),
+    Rule(
         "two-messages",
         "a Slack loop whose task answers in the thread, and a step that sends the result again",
         "`reply_in_slack_thread` counts as true where it is left out.",

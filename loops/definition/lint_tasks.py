@@ -21,6 +21,15 @@ def out_of_reach(subject: Subject) -> Iterator[Fault]:
             yield Fault(path, told[0], told[1])
 
 
+def stages_nothing(subject: Subject) -> Iterator[Fault]:
+    """A task whose outputs would wait for a person, and that has none."""
+    for path, _action, config in subject.steps(TASK):
+        staged, repository = config.inputs.get("staged"), config.inputs.get("repository")
+        if staged is not None and staged.value is True and (repository is None or not repository.value):
+            hint = "name the repository that it works on, or leave staged out"
+            yield Fault(join(path, "staged"), "nothing is written that could wait for a person", hint)
+
+
 def _repositories(subject: Subject) -> Iterator[tuple[str, str]]:
     for path, _action, config in subject.steps(TASK):
         given = config.inputs.get("repository")

@@ -2,6 +2,7 @@
 
 A proposal is `proposed` until the service has dealt with it. It goes to `uncertain` as writing begins, and from there
 to `written` or `refused`: who finds one uncertain has to look outside before anything else. `staged` is shown alone.
+`waiting` is one that a person wants sent.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,26 +17,36 @@ from loops.errors import RunFenced
 from loops.store.once import insert_once
 from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
+from loops.store.thread_tables import threads
+from loops.store.threads import WORKING
 
-OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain"]
+OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain", "waiting"]
+
+A_TURN = frozenset({"pull_request"})
+"""The kinds that are counted a turn: each may have a change. All others are counted a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """An output as it stands; `patch` is unpacked."""
+    """An output as it stands; `patch` is unpacked. See TaskOutput."""
 
     task_id: str
     number: int
     key: str
+    turn: int
     kind: str
     repository: str
     body: Mapping[str, Any]
     patch: bytes | None
     base: Mapping[str, Any] | None
+    branch: str | None
+    head: str | None
     status: str
     reason: str
     url: str
     attempts: int
+    answers: Sequence[Mapping[str, Any]]
+    due_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
@@ -53,13 +64,15 @@ def of_tasks(connection: sa.Connection, task_ids: Collection[str]) -> list[Outpu
     if not task_ids:
         return []
     query = sa.select(*_ROW).where(task_outputs.c.task_id.in_(task_ids))
-    return [_row(row) for row in connection.execute(query.order_by(task_outputs.c.task_id, task_outputs.c.number))]
+    return [unpacked(row) for row in connection.execute(query.order_by(task_outputs.c.task_id, task_outputs.c.number))]
 
 
-def _row(row: "sa.Row[Any]") -> OutputRow:
+def unpacked(row: "sa.Row[Any]") -> OutputRow:
+    """The row as a value."""
     found = OutputRow(*tuple(row))
-    packed = found.patch
-    return found if packed is None else replace(found, patch=zstandard.ZstdDecompressor().decompress(packed))
+    packed, answers = found.patch, found.answers or ()
+    patch = None if packed is None else zstandard.ZstdDecompressor().decompress(packed)
+    return replace(found, patch=patch, answers=answers)
 
 
 def add(
@@ -72,33 +85,36 @@ def add(
     body: Mapping[str, Any],
     most: int,
     now: datetime,
+    turn: int = 1,
 ) -> int | None:
-    """Store a proposal unless `key` is known; its number, None where the task has `most` of the kind. Raises
-    RunFenced."""
+    """Store a proposal unless `key` is known; its number, None where the task has `most` of the kind, of A_TURN where
+    its turn has. Raises RunFenced."""
     hold(connection, task_id, owner)
     rows = connection.execute(
-        sa.select(task_outputs.c.number, task_outputs.c.key, task_outputs.c.kind).where(
+        sa.select(task_outputs.c.number, task_outputs.c.key, task_outputs.c.kind, task_outputs.c.turn).where(
             task_outputs.c.task_id == task_id
         )
     ).all()
     known = next((row.number for row in rows if row.key == key), None)
     if known is not None:
         return int(known)
-    if sum(row.kind == kind for row in rows) >= most:
+    if sum(row.kind == kind and (kind not in A_TURN or row.turn == turn) for row in rows) >= most:
         return None
     number = 1 + max((row.number for row in rows), default=0)
     row = {
-        "task_id": task_id, "number": number, "key": key, "kind": kind, "repository": repository, "body": dict(body),
-        "patch": None, "base": None, "status": "proposed", "reason": "", "url": "", "attempts": 0,
-        "created_at": now, "updated_at": now,
+        "task_id": task_id, "number": number, "key": key, "turn": turn, "kind": kind, "repository": repository,
+        "body": dict(body), "patch": None, "base": None, "branch": None, "head": None, "status": "proposed",
+        "reason": "", "url": "", "attempts": 0, "created_at": now, "updated_at": now,
     }  # fmt: skip
     connection.execute(insert_once(connection, task_outputs), row)
     return number
 
 
 def hold(connection: sa.Connection, task_id: str, owner: str) -> None:
-    """Let nobody else take the task over until the transaction ends. Raises RunFenced where somebody has."""
-    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, tasks.c.owner == owner)
+    """Let nobody else take over the task, or an output of it that `owner` sends for a person, until the transaction
+    ends. Raises RunFenced where somebody has."""
+    sends = sa.exists().where(task_outputs.c.task_id == tasks.c.id, task_outputs.c.sender == owner)
+    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, sa.or_(tasks.c.owner == owner, sends))
     if connection.execute(held.with_for_update()).first() is None:
         raise RunFenced(f"task {task_id} has been taken over by another worker")
 
@@ -114,7 +130,15 @@ def keep_patch(
     """Store the change that a pull request is to hold. Raises RunFenced."""
     hold(connection, row[0], owner)
     packed = zstandard.ZstdCompressor(level=3).compress(patch)
-    connection.execute(_this(row).values(patch=packed, base=dict(base), updated_at=now))
+    connection.execute(this_output(row).values(patch=packed, base=dict(base), updated_at=now))
+
+
+def keep_head(
+    connection: sa.Connection, row: tuple[str, int], owner: str, branch: str, head: str, now: datetime
+) -> None:
+    """Say where a change is about to be pushed, and which commit. Raises RunFenced."""
+    hold(connection, row[0], owner)
+    connection.execute(this_output(row).values(branch=branch, head=head, updated_at=now))
 
 
 def move(
@@ -131,7 +155,10 @@ def move(
     """Say where an output stands; whether writing `begins` now is counted. Raises RunFenced."""
     hold(connection, row[0], owner)
     attempts = task_outputs.c.attempts + int(begins)
-    connection.execute(_this(row).values(status=status, reason=reason, url=url, attempts=attempts, updated_at=now))
+    # Who sends it for a person has it until it has come to something.
+    rests: Mapping[str, None] = {} if begins else {"sender": None, "due_at": None}
+    values = {"status": status, "reason": reason, "url": url, "attempts": attempts, "updated_at": now}
+    connection.execute(this_output(row).values(**values, **rests))
 
 
 def refuse_open(connection: sa.Connection, task_id: str, reason: str, now: datetime) -> None:
@@ -142,9 +169,13 @@ def refuse_open(connection: sa.Connection, task_id: str, reason: str, now: datet
 
 def open_tasks(connection: sa.Connection, task_ids: Sequence[str]) -> tuple[set[str], set[str]]:
     """Which of these tasks are under way, and which are known at all."""
-    rows = connection.execute(sa.select(tasks.c.id, tasks.c.finished_at).where(tasks.c.id.in_(task_ids))).all()
-    return {row.id for row in rows if row.finished_at is None}, {row.id for row in rows}
+    # A later turn works on a task that has ended.
+    turns = sa.exists().where(threads.c.task_id == tasks.c.id, threads.c.status == WORKING)
+    under_way = sa.or_(tasks.c.finished_at.is_(None), turns).label("under_way")
+    rows = connection.execute(sa.select(tasks.c.id, under_way).where(tasks.c.id.in_(task_ids))).all()
+    return {row.id for row in rows if row.under_way}, {row.id for row in rows}
 
 
-def _this(row: tuple[str, int]) -> sa.Update:
+def this_output(row: tuple[str, int]) -> sa.Update:
+    """A change of one output."""
     return task_outputs.update().where(task_outputs.c.task_id == row[0], task_outputs.c.number == row[1])

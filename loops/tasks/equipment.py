@@ -13,6 +13,7 @@ from loops.agent.interruption import Abort
 from loops.agent.result import AgentResult
 from loops.agent.tools import Resources
 from loops.store.tasks import ClaimedTask
+from loops.tasks.workspace.leftovers import TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,17 @@ class Job:
     def request(self) -> Mapping[str, Any]:
         """What the task was created with; see TaskRequest."""
         return self.task.request
+
+    @property
+    def place(self) -> str:
+        """What the folders of this turn are called: those of another may be swept while it begins."""
+        task = self.task
+        return task.id if task.turn == 1 else f"{task.id}{TURN}{task.turn}"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether rounds of this turn were kept."""
+        return any(one.get("turn", 1) == self.task.turn for one in self.task.rounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class TaskRequest:
     `repository` (owner/name) is what it works on, `connectors` are ids of connections and `skills` names, `scopes` says
     whether it may write through connectors, `space` is where its runs are listed, and `in_thread` lets it answer in the
     Slack thread that started it, `allows_external` also in a channel that is shared with another organisation;
-    `hears_everyone` lets everybody of the workspace speak to it there.
+    `hears_everyone` lets everybody of the workspace speak to it there. What it asks to have written waits for a person
+    where it is `staged`.
     """
 
     project_id: str
@@ -63,6 +64,7 @@ class TaskRequest:
     in_thread: bool = True
     allows_external: bool = False
     hears_everyone: bool = False
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,4 +250,5 @@ def _request_json(
         "space": request.space,
         "in_thread": request.in_thread,
         "hears_everyone": request.hears_everyone,
+        "staged": request.staged,
     }

@@ -82,6 +82,13 @@ class Client:
         """GET below the project; parameters that are None are left out."""
         return self._call("GET", self._path(path, query), None)
 
+    def raw(self, *path: str) -> bytes:
+        """GET below the project of what is no JSON."""
+        status, text = self._asked("GET", self._path(path, {}), None)
+        if status < 300:
+            return text
+        raise self._failed(status, _decoded(text))
+
     def post(self, *path: str, body: Mapping[str, Any] | None = None, key: str = "") -> Any:  # noqa: ANN401 - JSON
         """POST below the project; with an idempotency key, where one is given."""
         headers = {"Idempotency-Key": key} if key else {}
@@ -111,12 +118,19 @@ class Client:
         status, told = self._exchange(method, target, body, headers)
         if status < 300:
             return told
+        raise self._failed(status, told)
+
+    def _failed(self, status: int, told: object) -> LoopsError:
         error = told.get("error") if isinstance(told, dict) else None
         if not isinstance(error, dict):
-            raise ExternalError(self._place, f"answered {status} and no error of Loops", status=status)
-        raise _as_error(self._place, status, error)
+            return ExternalError(self._place, f"answered {status} and no error of Loops", status=status)
+        return _as_error(self._place, status, error)
 
     def _exchange(self, method: str, target: str, body: object, more: Mapping[str, str] = _NONE) -> tuple[int, Any]:
+        status, text = self._asked(method, target, body, more)
+        return status, _decoded(text)
+
+    def _asked(self, method: str, target: str, body: object, more: Mapping[str, str] = _NONE) -> tuple[int, bytes]:
         headers = {**self._headers, **more, "Accept": "application/json"}
         content = None
         if body is not None:
@@ -132,7 +146,7 @@ class Client:
             raise ExternalError(self._place, f"does not answer: {reason}") from error
         finally:
             connection.close()
-        return response.status, _decoded(text)
+        return response.status, text
 
 
 class _SocketConnection(http.client.HTTPConnection):

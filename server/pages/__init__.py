@@ -2,7 +2,20 @@
 
 from aiohttp import web
 
-from server.pages import deliveries, forecast, outbox, quotas, run, runs, schedules, spaces, starts, workflow, workflows
+from server.pages import (
+    answers,
+    deliveries,
+    forecast,
+    outbox,
+    quotas,
+    run,
+    runs,
+    schedules,
+    spaces,
+    starts,
+    workflow,
+    workflows,
+)
 from server.pages.addresses import HOME
 from server.pages.assets import serve_asset
 from server.pages.rendering import see_other
@@ -28,6 +41,8 @@ def register_pages(app: web.Application) -> None:
     app.router.add_get("/runs/{id}/live", visited(run.follow_run))
     app.router.add_post("/runs/{id}/cancel", visited(runs.cancel_run, "editor"))
     app.router.add_post("/runs/{id}/resume", visited(runs.resume_run, "editor"))
+    for what, answers_it in (("settle", answers.settle_output), ("send", answers.send_output)):
+        app.router.add_post(f"/runs/{{id}}/outputs/{{task}}/{{number}}/{what}", visited(answers_it, "editor"))
     app.router.add_get("/outbox", visited(outbox.list_messages))
     app.router.add_get("/outbox/{id}", visited(outbox.show_message))
     app.router.add_post("/outbox/{id}/resend", visited(outbox.send_again, "editor"))

@@ -1,10 +1,13 @@
 """What a task asked to have written, on the page of its run: what became of each, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from loops.store.outputs import OutputRow
+from loops.tasks.outputs.answers import sendable
 from server.pages.inert import Shown, shown_value
+from server.rounds import ANSWERS
 
 MOST_PATCH = 60_000
 _KINDS = {"pull_request": "Pull request", "comment": "Comment", "labels": "Labels", "issue": "Issue"}
@@ -22,6 +25,28 @@ class OutputShown:
     title: str
     text: Shown | None
     patch: Shown | None
+    task_id: str = ""
+    number: int = 0
+    turn: int = 1
+    answers: Sequence[Mapping[str, Any]] = ()
+    can_send: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where its forms go, below the page of its run."""
+        return f"outputs/{self.task_id}/{self.number}"
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether a person may say that it was written."""
+        return self.status == "uncertain"
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What people said of it, a line each."""
+        return [
+            f"{one['by']} {ANSWERS[one['did']]} at {one['at'][:19]}, when it was {one['was']}" for one in self.answers
+        ]
 
 
 def shown_outputs(rows: Sequence[OutputRow]) -> tuple[OutputShown, ...]:
@@ -42,4 +67,9 @@ def _shown(row: OutputRow) -> OutputShown:
         title=str(row.body.get("title") or "") or (", ".join(map(str, labels)) if isinstance(labels, list) else ""),
         text=shown_value(body, MOST_PATCH) if isinstance(body, str) and body else None,
         patch=shown_value(patch, MOST_PATCH) if patch else None,
+        task_id=row.task_id,
+        number=row.number,
+        turn=row.turn,
+        answers=row.answers,
+        can_send=sendable(row),
     )

@@ -120,6 +120,8 @@ async def run_page(
         live=path_of("runs", run_id, "live", after=",".join(f"{task.id}.{task.settled}" for task in tasks) or None),
         news=_news(run, tasks),
         acts=acts,
+        can_answer=visit.may("editor"),
+        patches=path_of("api", "projects", project, "tasks"),
         can_cancel=acts and visit.may("editor"),
         can_resume=bool(waits) and waits not in _NOT_RESUMED and visit.may("editor"),
         export=path_of("api", "projects", project, "runs", run_id, "export"),

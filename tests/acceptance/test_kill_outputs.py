@@ -14,25 +14,34 @@ import pytest_asyncio
 import sqlalchemy as sa
 from aiohttp import web
 
+from loops.clock import SystemClock
+from loops.store.database import open_database
 from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
+from loops.tasks.outputs.answers import Person, again
 from server.app import Wiring
 from tests.acceptance import repository_service
+from tests.acceptance.test_kill_threads import Speaker
 from tests.acceptance.victims import OPEN, Places, Victim, free_port
 from tests.doubles.github_repository import NAME, RepositoryGitHub, repository_github
+from tests.doubles.slack import TOKEN, slack
+from tests.integration import slack_loops
 from tests.integration.github_loops import connect
 from tests.integration.repository_tasks import FILES, working
 from tests.integration.running import eventually, issue, running
+from tests.integration.slack_loops import SECRET
+from tests.integration.threading import thread_loop
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
 
 
 @dataclass
 class Yard:
-    """A service, and a GitHub of its own."""
+    """A service, a GitHub of its own, and somebody who speaks in Slack."""
 
     victim: Victim
     hub: RepositoryGitHub
+    speaker: Speaker
 
     def killing(self, when: str) -> None:
         """Kill the service after a push, or as GitHub gets a write: `before /comments`, `after /pulls`."""
@@ -54,6 +63,15 @@ class Yard:
         else:
             setattr(self.hub, "fault" if moment == "before" else "lost", answer)
 
+    async def arm(self, point: str) -> None:
+        """Have it killed at a point of its own, `round:after/3`, or where GitHub sees it."""
+        if ":" in point:
+            name, _, nth = point.partition("/")
+            await self.victim.arm(name, int(nth or 1))
+            return
+        await eventually(lambda: self.victim.call("/arm?point=none&nth=1"), lambda status: status == 200)
+        self.killing(point)
+
     async def over(self, key: str) -> dict[str, Any]:
         """The task of a delivery, once its run is over."""
         await eventually(lambda: self.victim.of(key), lambda found: found and found[0]["status"] not in OPEN, 60)
@@ -62,11 +80,14 @@ class Yard:
         return task
 
 
-async def prepared(folder: Path, url: str, hub: RepositoryGitHub) -> int:
+async def prepared(folder: Path, url: str, hub: RepositoryGitHub, slack_url: str) -> tuple[int, int]:
     async with running(folder, url, role="web", wiring=Wiring(dispatching=False)) as started:
         service = await connect(started, **hub.token_settings())
         await service.create(working("everything"))
-        return service.hook
+        spoken = {"signing_secret": SECRET, "bot_token": TOKEN, "api_base_url": slack_url}
+        number = await slack_loops.connect(service, "slack", **spoken)
+        await service.create(thread_loop("C1", "talking", repository=NAME))
+        return service.hook, number
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -77,8 +98,10 @@ async def yards(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Asy
             remote = tmp_path_factory.mktemp("remote")
             hub = await opened.enter_async_context(repository_github(remote))
             hub.git.create(NAME, FILES)
-            hook = await prepared(folder, address, hub)
-            made.append(Yard(Victim(folder, address, hook, free_port(), serve=repository_service.serve), hub))
+            double = await opened.enter_async_context(slack())
+            hook, number = await prepared(folder, address, hub, double.url)
+            victim = Victim(folder, address, hook, free_port(), serve=repository_service.serve)
+            made.append(Yard(victim, hub, Speaker(victim, double, number)))
             made[-1].victim.begin()
         yield made
         for one in made:
@@ -101,12 +124,7 @@ async def test_killed_at_any_point_a_task_goes_on_in_its_checkout_and_each_outpu
         key, hub = str(uuid.uuid4()), yard.hub
         for kept in (hub.pulls, hub.comments, hub.issues):
             kept.clear()
-        if ":" in point:
-            name, _, nth = point.partition("/")
-            await yard.victim.arm(name, int(nth or 1))
-        else:
-            await eventually(lambda: yard.victim.call("/arm?point=none&nth=1"), lambda status: status == 200)
-            yard.killing(point)
+        await yard.arm(point)
         await yard.victim.accepted(issue(NAME), key)
         await yard.victim.died()
         yard.victim.begin()
@@ -124,6 +142,63 @@ async def test_killed_at_any_point_a_task_goes_on_in_its_checkout_and_each_outpu
     await asyncio.gather(*map(once, yards))
     branches = [branch for branch in yards[0].hub.git.branches(NAME) if branch != "main"]
     assert len(branches) == len(set(branches))
+
+
+@pytest.mark.parametrize("point", ["before /pulls", "after /pulls"])
+async def test_killed_while_it_sends_what_a_person_asked_for_it_is_there_once(yards, point):
+    async def once(yard: Yard) -> None:
+        key, hub = str(uuid.uuid4()), yard.hub
+        for kept in (hub.pulls, hub.comments, hub.issues):
+            kept.clear()
+
+        async def refused(request: web.Request) -> web.Response | None:
+            return web.Response(status=403) if request.path.endswith("/pulls") else None
+
+        await eventually(lambda: yard.victim.call("/arm?point=none&nth=1"), lambda status: status == 200)
+        hub.fault = refused
+        await yard.victim.accepted(issue(NAME), key)
+        task_id = (await yard.over(key))["id"]
+        pull = sa.select(task_outputs).where(task_outputs.c.task_id == task_id, task_outputs.c.branch.is_not(None))
+        (row,) = await yard.victim.found(pull)
+        assert (row["status"], hub.pulls) == ("refused", [])
+        hub.fault = None
+        yard.killing(point)
+        database = open_database(yard.victim.url)
+        who, this = Person("default", "1", "Ada"), (task_id, row["number"])
+        await database.writer.run(lambda connection: again(connection, who, this, SystemClock().now()))
+        await database.aclose()
+        await yard.victim.died()
+        yard.victim.begin()
+        await eventually(lambda: yard.victim.found(pull), lambda rows: rows[0]["status"] == "written", 60)
+        assert [(one["head"]["ref"], one["draft"]) for one in hub.pulls] == [(row["branch"], True)]
+        assert len(hub.git.subjects(NAME, row["branch"])) == 1
+
+    await asyncio.gather(*map(once, yards))
+
+
+@pytest.mark.parametrize("point", ["round:after/2", "pushed", "task_end:inside"])
+async def test_killed_at_any_point_of_a_later_turn_its_change_is_one_commit_of_the_same_branch(yards, point):
+    async def once(yard: Yard) -> None:
+        yard.hub.pulls.clear()
+        first = await yard.speaker.say("Raise it.")
+        task_id = (await yard.speaker.listens(first, 1))["task_id"]
+        (pull,) = yard.hub.pulls
+        await yard.arm(point)
+        saying = asyncio.create_task(yard.speaker.say("And tell of it.", first))  # who dies may not have answered
+        await yard.victim.died()
+        yard.victim.begin()
+        await saying
+        thread = await yard.speaker.listens(first, 2)
+        assert [one["ending"] for one in thread["turns"]] == ["done", "done"], thread["turns"]
+        rows = await yard.victim.found(sa.select(task_outputs).where(task_outputs.c.task_id == task_id))
+        branch = pull["head"]["ref"]
+        assert [
+            (row["turn"], row["status"], row["url"], row["branch"]) for row in sorted(rows, key=lambda row: row["turn"])
+        ] == [(turn, "written", pull["html_url"], branch) for turn in (1, 2)]
+        assert yard.hub.git.changed(NAME, branch) == ["A MORE.md", "M src/export.py"]
+        assert (len(yard.hub.git.subjects(NAME, branch)), yard.hub.pulls) == (2, [pull])
+
+    await asyncio.gather(*map(once, yards))
 
 
 async def test_after_all_that_a_start_leaves_nothing_of_tasks_that_are_over(yards):

@@ -50,6 +50,25 @@ class GitRemote:
         git("push", "-q", str(self.bare(name)), f"HEAD:refs/heads/{branch}", folder=tree)
         return git("rev-parse", "HEAD", folder=tree)
 
+    def moved(self, name: str, branch: str, words: str = "By somebody else") -> str:
+        """One more commit of the same files on a branch, by somebody else; its sha."""
+        bare = self.bare(name)
+        sha = git("commit-tree", f"{branch}^{{tree}}", "-p", branch, "-m", words, folder=bare)
+        git("update-ref", f"refs/heads/{branch}", sha, folder=bare)
+        return sha
+
+    def removed(self, name: str, branch: str) -> None:
+        """A branch, by somebody."""
+        git("update-ref", "-d", f"refs/heads/{branch}", folder=self.bare(name))
+
+    def advance(self, name: str, branch: str, base: str = "main") -> None:
+        """The base branch to another that it is behind, as a merge does."""
+        git("update-ref", f"refs/heads/{base}", branch, folder=self.bare(name))
+
+    def subjects(self, name: str, branch: str) -> list[str]:
+        """What the commits of a branch that main lacks are called, the oldest first."""
+        return git("log", "--reverse", "--format=%s", f"main..{branch}", folder=self.bare(name)).splitlines()
+
     def bare(self, name: str) -> Path:
         """Where a repository lies."""
         return self.folder / f"{name}.git"

@@ -45,6 +45,7 @@ class RepositoryGitHub(WritableGitHub):
         mine = [
             web.get(repo, self.repository),
             web.get(f"{repo}/pulls", self.listed_pulls),
+            web.get(f"{repo}/compare/{{between:.+}}", self.compared),
             web.get(f"{repo}/labels", self.listed_labels),
             web.get(f"{repo}/issues", self.listed_issues),
             web.get(f"{repo}/issues/{{number}}", self.one_issue),
@@ -82,11 +83,12 @@ class RepositoryGitHub(WritableGitHub):
         name, head = _name(request), asked["head"]
         if head not in self.git.branches(name):
             return self._json({"message": "Validation Failed: head does not exist"}, 422)
-        if any(one["head"]["ref"] == head for one in self.pulls):
+        if any(one["head"]["ref"] == head and one["state"] == "open" for one in self.pulls):
             return self._json({"message": f"A pull request already exists for acme:{head}"}, 422)
         number = next(self._numbers)
         sha = git("rev-parse", head, folder=self.git.bare(name))
-        made = {**asked, "number": number, "head": {"ref": head, "sha": sha}, "html_url": f"{self.root}/pull/{number}"}
+        there = {"number": number, "html_url": f"{self.root}/pull/{number}", "state": "open", "merged_at": None}
+        made = {**asked, **there, "head": {"ref": head, "sha": sha}}
         return await self._write(request, made, self.pulls)
 
     async def comment(self, request: web.Request) -> web.Response:
@@ -114,8 +116,22 @@ class RepositoryGitHub(WritableGitHub):
         return lost or self._json(kept[-1], 201)  # type: ignore[return-value]
 
     async def listed_pulls(self, request: web.Request) -> web.Response:
-        head = request.query["head"].partition(":")[2]
-        return self._json([one for one in self.pulls if one["head"]["ref"] == head])
+        head, name = request.query["head"].partition(":")[2], _name(request)
+        found = [one for one in self.pulls if one["head"]["ref"] == head]
+        for one in found:  # an open one follows its branch
+            if one["state"] == "open" and head in self.git.branches(name):
+                one["head"]["sha"] = git("rev-parse", head, folder=self.git.bare(name))
+        return self._json(found[::-1])
+
+    async def compared(self, request: web.Request) -> web.Response:
+        base, _, head = request.match_info["between"].partition("...")
+        bare = self.git.bare(_name(request))
+        try:
+            between = git("rev-list", "--left-right", "--count", f"{base}...{head}", "--", folder=bare).split()
+        except AssertionError:
+            return self._json({"message": "Not Found"}, 404)
+        words = {(True, True): "identical", (True, False): "ahead", (False, True): "behind"}
+        return self._json({"status": words.get((between[0] == "0", between[1] == "0"), "diverged")})
 
     async def listed_labels(self, request: web.Request) -> web.Response:
         return self._json([{"name": one} for one in sorted(self.labels)])

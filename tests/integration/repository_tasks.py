@@ -61,8 +61,9 @@ git status --porcelain | grep -q export.py || exit 94
 exit 0
 """
 
+PULLS = [edits(), calls("propose_pull_request", PULL), ends(REPORT)]
 SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
-    "pull": [edits(), calls("propose_pull_request", PULL), ends(REPORT)],
+    "pull": PULLS,
     "everything": [
         edits(),
         calls("propose_comment", COMMENT),
@@ -73,6 +74,7 @@ SCRIPTS: Mapping[str, Sequence[ScriptedTurn]] = {
         ends(REPORT),
     ],
     "silent": [edits(), ends(REPORT)],
+    "talking": [*PULLS, edits("grep -q 50_000 src/export.py && echo more > MORE.md"), ends("More.")],
     "reading": [calls("event_read"), ends(REPORT)],
     "empty": [calls("propose_pull_request", PULL), ends(REPORT)],
     "noop": [

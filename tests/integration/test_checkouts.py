@@ -23,6 +23,7 @@ from loops.tasks.workspace.change import Rules
 from loops.tasks.workspace.checkout import Checkout, Checkouts
 from loops.tasks.workspace.export import exported
 from loops.tasks.workspace.git import Access, Git
+from loops.tasks.workspace.leftovers import tasks_of
 from loops.tasks.workspace.patch import Author, Patches
 from loops.tasks.workspace.sandbox import Room, SandboxLimits
 from tests.doubles.git_remote import GitRemote, git
@@ -338,7 +339,7 @@ async def test_a_checkout_is_found_again_and_left_ones_are_swept(yard):
     locked = yard.folder / "tasks" / "over" / "checkout" / "src"
     locked.chmod(0)
     await yard.begun("of-another-service")
-    await yard.checkouts.sweep({"open"}, {"open", "over"})
+    await yard.checkouts.sweep(yard.checkouts.left(), {"open"}, {"open", "over"})
     assert sorted(yard.checkouts.left()) == ["of-another-service", "open"]
     assert yard.checkouts.found("over") is None
     assert (yard.folder / "tasks").stat().st_mode & 0o777 == 0o711
@@ -352,16 +353,24 @@ async def test_a_checkout_with_folders_deeper_than_any_path_is_given_back_and_sw
     assert yard.checkouts.is_over("deep")
     checkout = await yard.begun("killed")
     deepened(checkout.folder)
-    await yard.checkouts.sweep((), {"deep", "killed"})
+    await yard.checkouts.sweep(yard.checkouts.left(), (), {"deep", "killed"})
     assert yard.checkouts.left() == []
 
 
-async def test_a_folder_that_goes_while_it_is_swept_keeps_no_other_from_being_swept(yard, monkeypatch):
+async def test_a_folder_that_goes_while_it_is_swept_keeps_no_other_from_being_swept(yard):
     await yard.begun("over")
-    left = yard.checkouts.left
-    monkeypatch.setattr(yard.checkouts, "left", lambda: ["gone", *left()])
-    await yard.checkouts.sweep((), {"over"})
-    assert left() == []
+    await yard.checkouts.sweep(["gone", *yard.checkouts.left()], (), {"over"})
+    assert yard.checkouts.left() == []
+
+
+async def test_a_later_turn_has_a_place_of_its_own_that_goes_with_its_task(yard):
+    for name in ("under-way.2", "over", "over.2"):
+        await yard.begun(name)
+    left = yard.checkouts.left()
+    await yard.begun("over.3")  # a turn that began after the tasks were asked for
+    assert sorted(tasks_of(left)) == ["over", "under-way"]
+    await yard.checkouts.sweep(left, {"under-way"}, {"under-way", "over"})
+    assert sorted(yard.checkouts.left()) == ["over.3", "under-way.2"]
 
 
 async def test_copies_that_nobody_uses_go_and_one_that_will_not_keeps_no_other(yard):
@@ -383,6 +392,6 @@ async def test_all_is_done_on_threads_that_nobody_else_can_end(yard):
     async with yard.patches.applied(checkout.base, await yard.patch(checkout), Rules()) as applied:
         assert [change.path for change in applied.changes] == ["README.md"]
     await yard.checkouts.give_back("t1")
-    await yard.checkouts.sweep((), {"t1"})
+    await yard.checkouts.sweep(yard.checkouts.left(), (), {"t1"})
     await yard.caches.sweep()
     assert yard.checkouts.left() == []

@@ -34,7 +34,7 @@ class Desk:
     found: Any = None
     answers: Any = "https://hub/1#new"
     writes: int = 0
-    at: Any = field(default_factory=lambda: SimpleNamespace(login="loops-bot"))
+    at: Any = field(default_factory=lambda: SimpleNamespace(login="loops-bot", home="github.com"))
 
     async def comment(self, _number: int, _body: str) -> Any:
         self.writes += 1
@@ -70,7 +70,7 @@ async def left(database: Database, attempts: int = 1, desk: Desk | None = None) 
     await database.writer.run(begun)
     how = WritingRules(pauses=(0.0,), settle=timedelta())
     writer = OutputWriter(database.writer, database.reader, SystemClock(), Marks([b"k" * 32]), None, how)  # type: ignore[arg-type]
-    claimed = SimpleNamespace(id=task.id, run_id="r")
+    claimed = SimpleNamespace(id=task.id, run_id="r", turn=1, request={})
     job = Job(claimed, OWNER, Abort())  # type: ignore[arg-type]
     remote = Remote(1, 17, "acme/widgets", Access("http://hub/acme/widgets.git"), "main")
     to = Destination(desk, remote, Base(Path("/nowhere"), "main", "0" * 40))  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ async def test_a_change_of_which_secrets_were_blotted_out_is_written_by_none_but
 
     await database.writer.run(kept)
     writer = OutputWriter(database.writer, database.reader, SystemClock(), Marks([b"k" * 32]), None, WritingRules())  # type: ignore[arg-type]
-    job = Job(SimpleNamespace(id=task.id, run_id="r"), OWNER, Abort())  # type: ignore[arg-type]
+    job = Job(SimpleNamespace(id=task.id, run_id="r", turn=1, request={}), OWNER, Abort())  # type: ignore[arg-type]
     remote = Remote(1, 17, "acme/widgets", Access("http://hub/acme/widgets.git"), "main")
     (row,) = await writer.write(job, Destination(Desk(), remote, Base(Path("/nowhere"), "main", "0" * 40)))  # type: ignore[arg-type]
     assert row.status == "refused"

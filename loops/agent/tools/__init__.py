@@ -23,7 +23,8 @@ Switches = Mapping[str, Mapping[str, bool]]
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What the tools of one task work on; a namespace whose resource is missing offers nothing. `connectors` are the
-    tools of MCP servers, `checkout` the files of the task's repository."""
+    tools of MCP servers, `checkout` the files of the task's repository. `begins` is what the agent of a later turn is
+    told of them at its begin."""
 
     event: Mapping[str, JsonValue] | None = None
     notes: NoteStore | None = None
@@ -32,6 +33,7 @@ class Resources:
     connectors: Sequence[Tool] = ()
     checkout: Checkout | None = None
     proposals: Proposals | None = None
+    begins: str = ""
 
 
 NAMESPACES: Mapping[str, Callable[[Resources], Sequence[Tool]]] = {

@@ -160,6 +160,7 @@ class Task:
     reply_in_thread: bool | None = None
     external_users: bool | None = None
     everyone_in_thread: bool | None = None
+    staged: bool | None = None
     most_at_once: int | None = None
     non_failures: tuple[JsonValue, ...] = (409,)
     outputs: tuple[Output, ...] = (Output("task_final_message", "final_message"),)

@@ -56,6 +56,7 @@ class CreateTaskInputs(Inputs):
     title: Annotated[str | None, Field(max_length=LONGEST_TITLE), Templated(guarded=True)] = None
     model: Annotated[ModelChoice, BeforeValidator(_choice)] | None = None
     repository: Annotated[str, AfterValidator(_repository)] | None = None
+    staged: bool = False
     connectors: References = ()
     skills: Annotated[Names, Field(max_length=MOST_SKILLS)] = ()
     posthog_mcp_scopes: Literal["read_only", "full"] = "read_only"

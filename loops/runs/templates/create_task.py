@@ -96,7 +96,8 @@ class CreateTask:
             return Mocked(NO_INSTRUCTIONS)
         context.log("no task is created: quotas, owner and model are not asked")
         repository = inputs.get("repository")
-        links = [f"https://github.com/{repository}/pull/0"] if isinstance(repository, str) else []
+        is_written = isinstance(repository, str) and not request.staged
+        links = [f"https://github.com/{repository}/pull/0"] if is_written else []
         output = {name: _MOCKED[kind] for name, kind in request.fields.items()}
         result = TaskResult("completed", "done", MOCKED_MESSAGE, MOCKED_MESSAGE, output, links)
         told: Mapping[str, JsonValue] = {
@@ -104,6 +105,7 @@ class CreateTask:
             "title": title_of(request),
             "model": request.model or None,
             "repository": repository,
+            "staged": request.staged,
             "first_message": opening_message(request.prompt, request.event),
             "fields": dict(request.fields),
             "answers_in": _thread_of(request),
@@ -133,6 +135,7 @@ def task_request(context: StepContext, inputs: Mapping[str, JsonValue]) -> TaskR
         fields=context.fields,
         parallel=parallel if isinstance(parallel, int) else 5,
         repository=str(inputs.get("repository") or ""),
+        staged=inputs.get("staged") is True,
         connectors=_names(inputs.get("connectors")),
         scopes="full" if inputs.get("posthog_mcp_scopes") == "full" else "read_only",
         skills=_names(inputs.get("skills")),

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from loops.errors import ExternalError, RepositoryError, Unreached
+from loops.errors import BranchMoved, ExternalError, PatchRefused, RepositoryError, Unreached
 
 _LONGEST_WAIT = 60.0
 _PASSING = frozenset({429, 500, 502, 503, 504})
@@ -59,7 +59,7 @@ def _passes(error: ExternalError | RepositoryError) -> bool:
     """Whether the same may go well a moment later. git does not say why it could not push."""
     if isinstance(error, ExternalError):
         return isinstance(error, Unreached) or error.retry_after is not None or error.status in _PASSING
-    return True
+    return not isinstance(error, BranchMoved | PatchRefused)
 
 
 def _may_have_acted(error: ExternalError | RepositoryError) -> bool:

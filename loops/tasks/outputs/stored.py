@@ -55,7 +55,9 @@ class StoredProposals:
         task, most = (self._job.task.id, self._job.owner), self._most.get(kind, 0)
         number = await persist(
             self._writer,
-            lambda connection: store.add(connection, *task, key, kind, self._repository, said, most, now),
+            lambda connection: store.add(
+                connection, *task, key, kind, self._repository, said, most, now, self._job.task.turn
+            ),
         )
         return TooMany(most) if number is None else Proposed(number)
 

@@ -39,11 +39,12 @@ def commit_message(title: str, body: str, home: str = "") -> str:
     return f"{subject}\n\n{rest}\n" if rest else f"{subject}\n"
 
 
-def branch_name(title: str, task_id: str) -> str:
-    """The branch of a task's pull request: the same whenever it is asked for, and no other's."""
+def branch_name(title: str, place: str) -> str:
+    """The branch of a pull request of a task's turn, which `place` names: the same whenever it is asked for, and no
+    other's."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_LONGEST_SLUG].strip("-")
-    return f"{BRANCHES}{slug or 'task'}-{hashlib.sha256(task_id.encode()).hexdigest()[:12]}"
+    return f"{BRANCHES}{slug or 'task'}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def with_footer(text: str, link: str, marker: str, mark: str, what: str) -> str:

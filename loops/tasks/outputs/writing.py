@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from loops.agent.interruption import Aborted, Interrupted
 from loops.connections.github_desk import Desk
-from loops.errors import ExternalError, RepositoryError
+from loops.errors import BranchMoved, ExternalError, LoopsError, RepositoryError
 from loops.own_output import Marks, OwnMark, Place
 from loops.ports import Clock, Reader, Writer
 from loops.store import outputs as store
@@ -42,7 +42,10 @@ T = TypeVar("T")
 CANCELLED = "the task was cancelled"
 MASKED = "masked"
 """Said beside the base of a stored patch: secrets were blotted out of it, so that it is not the change any more."""
-STAGED = "staged: it would be written, and was not"
+_STAGED_HERE = "staged: it passed the checks, and this service writes nothing (LOOPS_STAGED is yes)"
+_STAGED = "staged: it passed the checks, and waits for a person who has it sent"
+ONTO = "onto"
+"""Said beside the base of a stored patch: the branch of the task that it goes onto, empty for a new one."""
 _BEGUN = "writing began, and nobody knows yet what came of it"
 _CUT_SHORT = "the task was cancelled while it was being written"
 _TOO_LONG = "it took too long, and nobody knows what came of it"
@@ -98,12 +101,32 @@ class OutputWriter:
         return await self._reader.read(lambda connection: store.of_task(connection, task_id))
 
     async def write(self, job: Job, to: Destination) -> list[OutputRow]:
-        """Deal with every output that is not dealt with; how all of them stand then. Raises RunFenced."""
-        for row in await self.rows(job.task.id):
-            again = _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
-            if row.status == "proposed" or (row.status == "uncertain" and row.attempts < again):
+        """Deal with every output of the turn that is not dealt with; how all of these stand then. Raises RunFenced."""
+        for row in await self._of_turn(job):
+            if row.status == "proposed" or (row.status == "uncertain" and row.attempts < self._tries(row)):
                 await self._deal(job, to, row)
-        return await self.rows(job.task.id)
+        return await self._of_turn(job)
+
+    async def _of_turn(self, job: Job) -> list[OutputRow]:
+        return [row for row in await self.rows(job.task.id) if row.turn == job.task.turn]
+
+    async def send(self, job: Job, to: Destination, row: OutputRow) -> None:
+        """Deal with an output whose turn is over, which a person wants sent and `job.owner` has a lease on. One that
+        was uncertain is looked for first. Raises RunFenced."""
+        asked = row.answers[-1]
+        if self._how.staged:
+            await self.not_sent(job, row, RepositoryError("this service writes nothing: LOOPS_STAGED is yes"))
+            return
+        if row.status == "uncertain" and row.attempts - int(asked["attempts"]) >= self._tries(row):
+            await self._move(job, row, "uncertain", row.reason)
+            return
+        absent = row.status == "waiting" and asked["was"] != "uncertain"
+        await self._attempt(job, to, row, absent=absent, staged=False)
+
+    async def not_sent(self, job: Job, row: OutputRow, error: LoopsError) -> None:
+        """It could not even be begun: it stands as it did, with why. Raises RunFenced."""
+        stood = cast("OutputStatus", row.answers[-1]["was"] if row.status == "waiting" else row.status)
+        await self._move(job, row, stood, _told(error))
 
     async def refuse(self, job: Job, reason: str) -> list[OutputRow]:
         """Nothing more of a task is written, and why; how all outputs stand then."""
@@ -115,11 +138,18 @@ class OutputWriter:
         if job.abort.asked and row.status == "proposed":
             await self._move(job, row, "refused", CANCELLED)
             return
-        absent = row.status == "proposed"  # whether it is known that it is not there
+        await self._attempt(job, to, row, absent=row.status == "proposed", staged=self._stages(job))
+
+    def _stages(self, job: Job) -> bool:
+        """Whether a person has the last word: where the service or the loop says so."""
+        return self._how.staged or job.request.get("staged") is True
+
+    async def _attempt(self, job: Job, to: Destination, row: OutputRow, *, absent: bool, staged: bool) -> None:
+        """`absent`: it is known that it is not there."""
         try:
             async with self._prepared(job, to, row) as writing:
-                if self._how.staged:
-                    await self._move(job, row, "staged", STAGED)
+                if staged:
+                    await self._move(job, row, "staged", _STAGED_HERE if self._how.staged else _STAGED)
                     return
                 address = None if absent else await self._found(row, writing)
                 absent = address is None
@@ -132,8 +162,11 @@ class OutputWriter:
         except Unsettled as unsettled:
             await self._move(job, row, "uncertain", str(unsettled))
         except (ExternalError, RepositoryError) as error:
-            hint = f" ({error.hint})" if error.hint else ""
-            await self._move(job, row, "refused" if absent else "uncertain", f"{error.message}{hint}")
+            await self._move(job, row, "refused" if absent else "uncertain", _told(error))
+
+    @staticmethod
+    def _tries(row: OutputRow) -> int:
+        return _MOST_ATTEMPTS if row.kind in _REPEATABLE else 2
 
     async def _found(self, row: OutputRow, writing: Writing) -> str | None:
         """Where it stands, if a worker that died had written it."""
@@ -167,7 +200,8 @@ class OutputWriter:
     async def _pull_request(self, job: Job, to: Destination, row: OutputRow, title: str) -> AsyncIterator[Writing]:
         patch = _whole(row, to)
         body = str(row.body.get("body") or "")
-        branch, message = branch_name(title, row.task_id), str(row.body.get("message") or "").strip()
+        onto, message = str((row.base or {}).get(ONTO) or ""), str(row.body.get("message") or "").strip()
+        branch = onto or branch_name(title, job.place)
         subject, _, rest = message.partition("\n") if message else (title, "", body)
         home = to.desk.at.home
         text = said(body, home, becomes_commit=True)
@@ -177,12 +211,25 @@ class OutputWriter:
             sha = await applied.commit(commit_message(subject, rest, home), Author(to.login, email, row.created_at))
 
             async def write() -> str:
-                now = self._clock.now()
-                await self._stored(lambda connection: keep_head(connection, to.remote.id, sha, _mark(job), now))
-                await applied.push(sha, branch, to.remote.access)
-                return await to.desk.open_pull_request(branch, title, whole)
+                there = await _open_pull(to.desk, onto) if onto else None
+                await self._about_to_push(job, to, row, (branch, sha))
+                await applied.push(sha, branch, to.remote.access, onto=bool(onto))
+                return there or await to.desk.open_pull_request(branch, title, whole)
 
-            yield Writing(write, lambda: to.desk.pull_request(branch), repeatable=True)
+            async def find() -> str | None:
+                return await (_pushed_onto(to.desk, onto, sha) if onto else to.desk.pull_request(branch))
+
+            yield Writing(write, find, repeatable=True)
+
+    async def _about_to_push(self, job: Job, to: Destination, row: OutputRow, pushed: tuple[str, str]) -> None:
+        """Before it: its webhook is known as own output, and later turns know where to look."""
+        now, this = self._clock.now(), (row.task_id, row.number)
+
+        def keep(connection: "Connection") -> None:
+            store.keep_head(connection, this, job.owner, *pushed, now)
+            keep_head(connection, to.remote.id, pushed[1], _mark(job), now)
+
+        await self._stored(keep)
 
     def _signed(self, job: Job, to: Destination, row: OutputRow, text: str, what: str, number: int | None) -> str:
         """The text with where it comes from, and the mark by which its webhook is known as own output."""
@@ -215,9 +262,36 @@ def _whole(row: OutputRow, to: Destination) -> bytes:
     return to.patch or row.patch
 
 
+def _told(error: LoopsError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return f"{error.message}{hint}"
+
+
 def _mark(job: Job) -> OwnMark:
     # Own output starts no run, so none is further than one from where it all began.
     return OwnMark(job.task.run_id, 1)
+
+
+async def _open_pull(desk: Desk, branch: str) -> str | None:
+    """The pull request from a branch that one more commit may go to; None where there is none. Raises BranchMoved."""
+    pull = await desk.pull_of(branch)
+    if pull is None:
+        return None
+    if pull.state != "open":
+        hint = "say more in the thread: what follows begins anew"
+        raise BranchMoved(f"{pull.url} was {pull.state} while this was worked on", hint=hint)
+    if pull.by_itself:
+        hint = "switch auto-merge off there, or make the change in a new task"
+        raise BranchMoved(f"{pull.url} is set to be merged by itself, and nobody would have seen the change", hint=hint)
+    return pull.url
+
+
+async def _pushed_onto(desk: Desk, branch: str, sha: str) -> str | None:
+    """The pull request, where a commit was pushed to its branch."""
+    pull = await desk.pull_of(branch)
+    if pull is None or not (pull.head == sha or await desk.holds(branch, sha)):
+        return None
+    return pull.url
 
 
 async def _nowhere() -> None:

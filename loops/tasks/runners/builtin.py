@@ -39,6 +39,6 @@ class BuiltIn:
                 opened.pricing,
                 work.limits.budget(opened.pricing, work.transcript),
                 work.observer,
-                inbox=work.inbox,
+                inbox=work.hears,
             )
             return await agent.run(work.transcript, work.job.abort)

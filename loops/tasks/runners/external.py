@@ -86,7 +86,7 @@ class ExternalRunner:
         if self.around.sandboxes.tier == "none":
             raise needs_sandbox(self.settings.name)
         await self.around.named(work.job, self.chosen.name)
-        heard = await work.inbox.heard() if work.transcript.turn > 1 else NOTHING_HEARD
+        heard = await work.hears.heard() if work.transcript.turn > 1 else NOTHING_HEARD
         if self.settings.version is not None:
             await version_of(self.settings)
         async with AsyncExitStack() as stack:
@@ -135,7 +135,7 @@ class ExternalRunner:
     @asynccontextmanager
     async def _room(self, work: Work, invocation: Invocation, ports: Mapping[int, Path]) -> AsyncIterator[Room]:
         """The room of the task with what the command needs, or an empty one."""
-        place = self.around.folder / work.job.task.id
+        place = self.around.folder / work.job.place
         await on_own_thread(lambda: self._furnish(place, invocation))
         try:
             room = self.around.room_of(work) or Room(place / "checkout")

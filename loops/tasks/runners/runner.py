@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from loops.agent.guards import Limits
-from loops.agent.inbox import Inbox, NobodySpeaks
+from loops.agent.inbox import BeginsWith, Inbox, NobodySpeaks
 from loops.agent.journal import Journal, Observer
 from loops.agent.result import AgentResult
 from loops.agent.tools import Resources
@@ -29,6 +29,12 @@ class Work:
     limits: WorkLimits
     tools: Sequence[Tool] = ()
     inbox: Inbox = field(default_factory=NobodySpeaks)
+
+    @property
+    def hears(self) -> Inbox:
+        """What the agent hears before its rounds: as a later turn begins, first what it works on now."""
+        begins = "" if self.transcript.current else self.resources.begins
+        return BeginsWith(begins, self.inbox) if begins else self.inbox
 
     @property
     def guards(self) -> Limits:

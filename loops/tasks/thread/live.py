@@ -168,6 +168,7 @@ class TaskThreads:
             "reason": end.reason,
             "cost": cost,
             "finished_at": now.isoformat(),
+            "pr_urls": list(_urls(end)),
         }
         store.keep_turn(connection, thread, turn)
         if end.status == "cancelled":
@@ -179,14 +180,16 @@ class TaskThreads:
 
     def _go_on(self, connection: "sa.Connection", thread: ThreadRow, end: TaskEnd, *, rounds: bool) -> None:
         """What follows a turn: another where somebody spoke meanwhile, else listening after one that came to an end by
-        itself. A turn that broke before its first round would only break again."""
+        itself, whether or not all that it asked for was written. A turn that broke before its first round would only
+        break again."""
         now = self._clock.now()
         waiting = bool(store.untold(connection, thread.task_id))
+        by_itself = end.status == "completed" or end.ending == "refused"
         if thread.turn >= MOST_TURNS:
             store.close(connection, thread.task_id, f"{MOST_TURNS} turns are the most of one task", now)
-        elif waiting and (end.status == "completed" or rounds):
+        elif waiting and (by_itself or rounds):
             self._begin(connection, thread)
-        elif end.status != "completed":
+        elif not by_itself:
             store.close(connection, thread.task_id, f"the turn ended as {end.status}", now)
         elif self._seconds:
             store.listen(connection, thread.task_id, now + timedelta(seconds=self._seconds), now)
@@ -196,6 +199,7 @@ class TaskThreads:
     def _answer(self, connection: "sa.Connection", thread: ThreadRow, end: TaskEnd) -> None:
         """Put what a turn came to into the outbox. A fault of that must not undo the turn."""
         text = str(end.result.get("final_message") or "").strip() or end.reason
+        text = "\n".join([text, *(url for url in _urls(end) if url not in text)])
         if thread.turn > 1 and end.ending == "noop":
             return  # people who speak with each other
         inputs: dict[str, JsonValue] = {
@@ -261,6 +265,12 @@ class TaskThreads:
         keys = [message_key(thread.task_id, turn) for turn in range(1, thread.turn + 1)]
         for message_id in outbox.unsent(connection, thread.project_id, keys):
             self._messages.withdraw(connection, message_id)
+
+
+def _urls(end: TaskEnd) -> Sequence[str]:
+    """The pull requests that a turn opened or went on with."""
+    told = end.result.get("pr_urls")
+    return [one for one in told if isinstance(one, str)] if isinstance(told, list) else []
 
 
 def message_key(task_id: str, turn: int) -> str:

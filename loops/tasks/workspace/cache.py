@@ -72,6 +72,15 @@ class Caches:
             await on_own_thread(lambda: removed(cache))
             return await self._fetched(cache, remote)
 
+    async def head(self, remote: Remote, branch: str) -> str | None:
+        """The newest commit of a branch as it is there now; None where there is no such branch. Raises
+        RepositoryError."""
+        ref, access = f"refs/heads/{branch}", remote.access
+        told = await self._git.run("ls-remote", "--heads", access.url, ref, access=access, seconds=FETCH_SECONDS)
+        # A pattern matches the ends of names too.
+        found = [line.split("\t") for line in told.decode("utf-8", "replace").splitlines()]
+        return next((one[0] for one in found if len(one) == 2 and one[1] == ref), None)
+
     @asynccontextmanager
     async def _held(self, cache: Path) -> AsyncIterator[None]:
         async with locked(cache.with_suffix(".lock"), 2 * FETCH_SECONDS):

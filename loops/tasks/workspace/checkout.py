@@ -1,15 +1,16 @@
 """The folders that tasks work in: one checkout a task, over the objects of a copy that its sandbox may only read.
 
-    tasks/<task>/base.json    what it was made of; out of the agent's reach
-    tasks/<task>/over         its checkout was given back
-    tasks/<task>/checkout     what stands at HOME inside the sandbox
+    tasks/<place>/base.json    what it was made of; out of the agent's reach
+    tasks/<place>/over         its checkout was given back
+    tasks/<place>/checkout     what stands at HOME inside the sandbox
 
-git runs here only until the checkout is handed over.
+A place is the id of a task, for a later turn with the number of that. git runs here only until the checkout is handed
+over.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,9 +55,9 @@ class Checkouts:
         """Where a checkout finds the objects of its base."""
         return self._objects or str(base.objects)
 
-    def found(self, task_id: str) -> Checkout | None:
+    def found(self, name: str) -> Checkout | None:
         """The checkout that a killed worker left for whoever takes up its task."""
-        place = self._folder / task_id
+        place = self._folder / name
         try:
             told = json.loads((place / "base.json").read_text("utf-8"))
         except (OSError, ValueError):
@@ -65,10 +66,10 @@ class Checkouts:
         is_whole = (place / "checkout").is_dir() and base.objects.is_dir()
         return Checkout(place / "checkout", base) if is_whole else None
 
-    async def make(self, task_id: str, base: Base) -> Checkout:
+    async def make(self, name: str, base: Base) -> Checkout:
         """A fresh checkout of the base. Raises RepositoryError."""
-        place, making = self._folder / task_id, self._folder / task_id / "making"
-        await self.remove(task_id)
+        place, making = self._folder / name, self._folder / name / "making"
+        await self.remove(name)
         try:
             place.mkdir(mode=0o711)
         except OSError as error:
@@ -98,25 +99,25 @@ class Checkouts:
         information.mkdir(exist_ok=True)
         (information / "alternates").write_text(f"{self.objects_of(base)}\n", "utf-8")
 
-    async def remove(self, task_id: str) -> None:
+    async def remove(self, name: str) -> None:
         """Remove what is there of a task's."""
-        await on_own_thread(lambda: removed(self._folder / task_id))
+        await on_own_thread(lambda: removed(self._folder / name))
 
-    async def give_back(self, task_id: str) -> None:
+    async def give_back(self, name: str) -> None:
         """Remove what a task worked in, and remember that nothing of it is needed any more, until it is swept."""
-        place = self._folder / task_id
+        place = self._folder / name
         if await on_own_thread(place.is_dir):
             (place / "over").touch()
             await on_own_thread(lambda: removed(place / "checkout"))
 
-    def is_over(self, task_id: str) -> bool:
+    def is_over(self, name: str) -> bool:
         """Whether the checkout of a task was given back here."""
-        return (self._folder / task_id / "over").exists()
+        return (self._folder / name / "over").exists()
 
     def left(self) -> list[str]:
-        """The tasks that have a folder here."""
+        """The places that are here."""
         return left_in(self._folder)
 
-    async def sweep(self, open_tasks: Collection[str], known_tasks: Collection[str]) -> None:
-        """Remove what tasks left that are over."""
-        await swept(self._folder, self.left(), open_tasks, known_tasks)
+    async def sweep(self, left: Iterable[str], open_tasks: Collection[str], known_tasks: Collection[str]) -> None:
+        """Remove what tasks left that are over, of the places that were here before these were asked for."""
+        await swept(self._folder, left, open_tasks, known_tasks)

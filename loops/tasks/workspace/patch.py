@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from loops.errors import Fault, PatchRefused, RepositoryError
+from loops.errors import BranchMoved, Fault, PatchRefused, RepositoryError
 from loops.tasks.workspace.cache import Base
 from loops.tasks.workspace.change import ABSENT, LINK, MODULE, Change, Rules, read_changes, too_much, violations
 from loops.tasks.workspace.export import MOST_PATCH
@@ -25,6 +25,7 @@ _MEMORY = 2 << 30
 _LARGEST_BINARY = 16 << 20
 _NO_BLOB = frozenset({ABSENT, MODULE})
 _LINK = re.compile(rb"(?:\A|(?<=\0))120000 blob ([0-9a-f]+)\t([^\0]+)")
+_MOVED = ("stale info", "fetch first", "non-fast-forward")
 _BINARY = re.compile(rb"^(?:literal|delta) (\d{1,20})$", re.MULTILINE)
 
 
@@ -118,12 +119,21 @@ class Applied:
         )
         return made.decode().strip()
 
-    async def push(self, sha: str, branch: str, access: Access) -> None:
-        """A commit to a branch, which is never forced: again, it changes nothing."""
-        await self._run(
-            "push", "-q", "--no-verify", access.url, f"{sha}:refs/heads/{branch}",
-            access=access, seconds=FETCH_SECONDS,
-        )  # fmt: skip
+    async def push(self, sha: str, branch: str, access: Access, *, onto: bool = False) -> None:
+        """A commit to a branch, which is never forced: again, it changes nothing. `onto` one that is there, and is what
+        the commit was made on: raises BranchMoved where it is not that, or is gone."""
+        ref = f"refs/heads/{branch}"
+        # Without a lease a branch that was removed meanwhile would be there again. What has its parent there is no more
+        # than a step forward, so nothing of anybody's is lost by it.
+        lease = (f"--force-with-lease={ref}:{self._base.sha}",) if onto else ()
+        arguments = ("push", "-q", "--no-verify", *lease, access.url, f"{sha}:{ref}")
+        try:
+            await self._run(*arguments, access=access, seconds=FETCH_SECONDS)
+        except RepositoryError as error:
+            if onto and any(word in error.message for word in _MOVED):
+                told = f"the branch {branch} was moved or removed while this was worked on"
+                raise BranchMoved(told, hint="say more in the thread: what follows begins with it as it is") from error
+            raise
 
     async def _links(self) -> dict[str, str]:
         """The links of the base."""

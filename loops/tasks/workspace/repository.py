@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from loops.agent.interruption import Aborted, Expired
 from loops.agent.proposals import ProposalKind
+from loops.agent.tools import Resources
 from loops.connections.github_desk import Desk
 from loops.connections.github_reach import Reached, RepositoryReach
 from loops.errors import RepositoryError, RunFenced, StoreBusy
@@ -24,13 +25,14 @@ from loops.store.patience import persist
 from loops.tasks.equipment import Came, Job, Kit
 from loops.tasks.outputs.stored import StoredProposals, subject_number
 from loops.tasks.outputs.wording import from_report
-from loops.tasks.outputs.writing import CANCELLED, MASKED, Destination, OutputWriter
+from loops.tasks.outputs.writing import CANCELLED, MASKED, ONTO, Destination, OutputWriter
 from loops.tasks.runners.verdict import unmasked
 from loops.tasks.workspace.cache import Caches, Remote
 from loops.tasks.workspace.checkout import OBJECTS, Checkout, Checkouts
 from loops.tasks.workspace.export import MOST_PATCH, exported
 from loops.tasks.workspace.files import Files
 from loops.tasks.workspace.git import Access
+from loops.tasks.workspace.going_on import Pushed, Start, first_start, kept_base, later_start
 from loops.tasks.workspace.reading import CheckoutFiles
 from loops.tasks.workspace.sandbox import Room, Sandboxes, SandboxLimits
 from loops.tasks.workspace.workspace import Workspace
@@ -90,8 +92,8 @@ class RepositoryWork:
     @asynccontextmanager
     async def open(self, job: Job) -> AsyncIterator[Kit | None]:
         """See Equipment. Raises RepositoryError, ExternalError or SandboxError."""
-        if not job.request.get("repository") or job.task.turn > 1:
-            yield None  # a change is written with the first turn; in later ones the agent answers from what it read
+        if not job.request.get("repository"):
+            yield None
             return
         is_over = True
         try:
@@ -112,7 +114,7 @@ class RepositoryWork:
         finally:
             if is_over:
                 await self.outputs.refuse(job, CANCELLED if job.abort.asked else _ENDED_BEFORE)
-                await self.yard.checkouts.give_back(job.task.id)
+                await self.yard.checkouts.give_back(job.place)
 
 
 class _Work:
@@ -123,30 +125,58 @@ class _Work:
         self._job = job
         self._event: Mapping[str, Any] | None = unpack(job.task.event)
         self._checkout: Checkout | None = None
+        self._onto = ""
+        self._told = ""
         self._sandbox: AsyncExitStack | None = None
         self._raw: bytes | None = None
         self._to: Destination
 
     async def begin(self) -> None:
         """Find the repository, and the checkout, where one is needed still."""
-        job, yard = self._job, self._whole.yard
+        job, yard, place = self._job, self._whole.yard, self._job.place
         prefer = ((self._event or {}).get("properties") or {}).get("integration_id")
         name = str(job.request["repository"])
         at = await self._whole.reach.find(job.task.project_id, name, prefer if isinstance(prefer, int) else None)
         remote = await self._remote(at)
         rows = await self._whole.outputs.rows(job.task.id)
-        kept = next((row.base for row in rows if row.patch is not None and row.base is not None), None)
-        self._checkout = None if kept is not None else yard.checkouts.found(job.task.id)
+        pushed = Pushed([row for row in rows if row.turn < job.task.turn])
+        kept = next((row.base for row in self._own(rows) if row.patch is not None and row.base is not None), None)
+        if kept is not None:
+            base = await kept_base(yard.caches, remote, str(kept.get("branch") or remote.branch), str(kept["sha"]))
+            self._to = Destination(Desk(at), remote, base)
+            return
+        self._checkout = self._found(pushed)
         if self._checkout is not None:
             self._to = Destination(Desk(at), remote, self._checkout.base)
             return
-        is_over = kept is not None or yard.checkouts.is_over(job.task.id)
-        if job.task.rounds and not is_over:
+        is_over = yard.checkouts.is_over(place)
+        if job.has_begun and not is_over:
             raise RepositoryError(_GONE, hint="run the loop again")
-        base = await yard.caches.fresh(remote)
+        start = await self._start(remote, Desk(at), pushed)
         if not is_over:
-            self._checkout = await yard.checkouts.make(job.task.id, base)
-        self._to = Destination(Desk(at), remote, base if kept is None else replace(base, sha=str(kept["sha"])))
+            self._checkout = await yard.checkouts.make(place, start.base)
+        self._onto, self._told = start.onto, start.told
+        self._to = Destination(Desk(at), remote, start.base)
+
+    def _own(self, rows: list[OutputRow]) -> list[OutputRow]:
+        return [row for row in rows if row.turn == self._job.task.turn]
+
+    def _found(self, pushed: Pushed) -> Checkout | None:
+        """The checkout that a killed worker left. A later turn without a round begins again: with the branch as it is,
+        and what its agent is told of that."""
+        job = self._job
+        if job.task.turn > 1 and not job.has_begun:
+            return None
+        found = self._whole.yard.checkouts.found(job.place)
+        if found is not None and found.base.branch in pushed.branches:
+            self._onto = found.base.branch
+        return found
+
+    async def _start(self, remote: Remote, desk: Desk, pushed: Pushed) -> Start:
+        caches = self._whole.yard.caches
+        if self._job.task.turn == 1:
+            return await first_start(caches, remote)
+        return await later_start(caches, remote, desk, pushed)
 
     async def opened(self, inner: AsyncExitStack) -> Kit:
         """What the task is given."""
@@ -155,12 +185,17 @@ class _Work:
         most, mask = whole.tooling.most, whole.tooling.mask
         proposals = StoredProposals(whole.writer, whole.clock, self._job, at.full_name, subject, most, mask)
         if checkout is None:
-            return Kit(lambda resources: replace(resources, proposals=proposals), self.settle)
+            return Kit(lambda given: replace(given, proposals=proposals), self.settle)
         sandbox = await inner.enter_async_context(whole.yard.sandboxes.open(self._room(checkout)))
         self._sandbox = inner
         workspace = Workspace(sandbox, checkout.folder)
         files = CheckoutFiles(Files(checkout.folder))
-        return Kit(lambda given: replace(given, proposals=proposals, workspace=workspace, checkout=files), self.settle)
+        told = self._told
+
+        def into(given: Resources) -> Resources:
+            return replace(given, proposals=proposals, workspace=workspace, checkout=files, begins=told)
+
+        return Kit(into, self.settle)
 
     async def _remote(self, at: Reached) -> Remote:
         token = await at.client.git_token(at.full_name)
@@ -178,7 +213,7 @@ class _Work:
         if self._sandbox is not None:
             await self._sandbox.aclose()
         if ending == "noop":
-            return _told(came, await outputs.refuse(self._job, _NOTHING_TO_DO))
+            return _told(came, self._own(await outputs.refuse(self._job, _NOTHING_TO_DO)))
         try:
             changed = await self._keep(came)
         except RepositoryError as error:
@@ -187,7 +222,7 @@ class _Work:
         came = replace(came, result=unmasked(came.result, changed=changed))
         if came.result.ending != "done":
             reason = f"the task did not end by itself: {came.result.reason}"
-            return _told(came, await outputs.refuse(self._job, reason))
+            return _told(came, self._own(await outputs.refuse(self._job, reason)))
         # The token of an installation is good for an hour, which the agent may have taken.
         remote = await self._remote(self._to.desk.at)
         rows = await outputs.write(self._job, replace(self._to, remote=remote, patch=self._raw))
@@ -212,14 +247,14 @@ class _Work:
         shown = await off_loop(lambda: _masked(patch, whole.tooling.mask_values))
         title = str(job.request.get("title") or "") or came.result.message.strip().partition("\n")[0]
         report = from_report(came.result.message, title, mask)
-        base = {"sha": checkout.base.sha, MASKED: shown != patch}
-        rows = await whole.outputs.rows(job.task.id)
+        base = {"sha": checkout.base.sha, "branch": checkout.base.branch, ONTO: self._onto, MASKED: shown != patch}
+        rows = self._own(await whole.outputs.rows(job.task.id))
         asked = next((row.number for row in rows if row.kind == "pull_request"), None)
         repository = self._to.desk.at.full_name
 
         def store_it(connection: "Connection") -> None:
             number = asked or store.add(
-                connection, *task, f"{job.task.id}:end", "pull_request", repository, report, 1, now
+                connection, *task, f"{job.place}:end", "pull_request", repository, report, 1, now, job.task.turn
             )
             if number is not None:
                 store.keep_patch(connection, (job.task.id, number), job.owner, shown, base, now)

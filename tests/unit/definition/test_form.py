@@ -64,6 +64,7 @@ TASKS = st.builds(
     reply_in_thread=MAYBE,
     external_users=MAYBE,
     everyone_in_thread=MAYBE,
+    staged=MAYBE,
     most_at_once=st.none() | st.integers(1, 100),
     non_failures=st.sampled_from([(409,), (), (409, "5xx")]),
     outputs=st.just(()),

@@ -35,6 +35,7 @@ def test_a_task_has_the_documented_defaults():
 
     assert rendered == {
         "prompt": "Do it",
+        "staged": False,
         "connectors": [],
         "skills": [],
         "posthog_mcp_scopes": "read_only",
@@ -52,6 +53,7 @@ def test_a_task_takes_every_input_that_it_has():
         "title": "Look after {variables.area}",
         "model": {"model": "openai:large", "reasoning_effort": "high"},
         "repository": "acme/widgets.js",
+        "staged": True,
         "connectors": [3, "4"],
         "skills": [f"skill-{number}" for number in range(10)],
         "posthog_mcp_scopes": "full",

@@ -169,6 +169,18 @@ def test_a_loop_that_says_whose_messages_it_hears_is_not(more):
     assert codes(asking(MESSAGES[0], *more, trigger="slack")) == []
 
 
+def test_a_task_that_is_staged_and_has_nothing_to_write_is_found_and_one_with_a_repository_is_not():
+    document = loop("github")
+    inputs = document["actions"][1]["config"]["inputs"]
+    inputs["staged"] = {"value": True}
+    assert codes(document) == []
+    del inputs["repository"]
+    (finding,) = found(document)
+    assert (finding.code, finding.path) == ("staged-without-repository", "actions[1].config.inputs.staged")
+    inputs["staged"] = {"value": False}
+    assert codes(document) == []
+
+
 @pytest.mark.parametrize("given", [{}, {"reply_in_slack_thread": {"value": True}}])
 @pytest.mark.parametrize("notify", ["slack", "email"])
 def test_a_result_that_would_be_told_twice_is_found(given, notify):

@@ -102,12 +102,17 @@ def test_what_a_task_asked_to_have_written_is_told_and_its_patch_on_demand(capsy
         "number": 1, "kind": "pull_request", "repository": "acme/shop", "status": "refused",
         "reason": "protected: .github",
         "url": None, "body": {"title": "Mend it"}, "patch": "diff --git\n+one\x1b[2J\n", "patch_cut": False,
+        "task": "t", "can_send": True,
+        "answers": [{"did": "again", "was": "staged", "by": "Ada\x1b[2J", "at": "2026-11-30T12:00:00+00:00"}],
     }  # fmt: skip
     whole = {**RUN, "waiting_for": None, "tasks": [{**TASK, "outputs": [output]}]}
     tell_run(whole)
     brief = capsys.readouterr().out
     assert "pull request in acme/shop: refused, protected: .github: Mend it" in brief
-    assert "its patch: loops run-show --patch" in brief
+    assert "its patch: loops run-show --patch, or loops output-patch t 1" in brief
+    assert "Ada\\x1b[2J had it sent at 2026-11-30 12:00:00, when it was staged" in brief
+    assert "have it sent: loops output-send t 1" in brief
+    assert "loops output-settle" not in brief
     tell_run(whole, patches=True)
     told = capsys.readouterr().out
     assert "    +one\\x1b[2J\n" in told
