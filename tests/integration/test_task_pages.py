@@ -31,7 +31,7 @@ HOSTILE = (
 )
 ALLOWED = re.compile(
     "html|head|meta|title|link|script|body|noscript|header|main|nav|section|article|h[1-5]|p|a|div|span|strong|bdi|code"
-    "|pre|time|img|form|button|dl|dt|dd|ul|ol|li|table|thead|tbody|tr|th|td|details|summary"
+    "|pre|time|img|form|label|input|button|dl|dt|dd|ul|ol|li|table|thead|tbody|tr|th|td|details|summary"
 )
 
 
@@ -371,7 +371,7 @@ async def test_a_workflow_is_enabled_and_disabled_from_its_own_page(site: Site) 
         assert f"{workflow.name} {status}" in (await read(site, f"/workflows/{workflow.id}")).text
     await site.sign_in("viewer", "eve")
     forms = (await read(site, f"/workflows/{workflow.id}")).all("form")
-    assert [form["action"] for form in forms] == ["/sign-out"]
+    assert [form["action"] for form in forms] == ["/sign-out", f"/workflows/{workflow.id}/forecast"]
 
 
 async def test_a_loop_that_was_changed_says_by_what_on_its_page(site: Site) -> None:
