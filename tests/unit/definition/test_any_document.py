@@ -69,7 +69,7 @@ def refusal(document: Any) -> DefinitionError | None:
     return None
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(damaged())
 def test_a_damaged_document_is_refused_with_faults_or_accepted_and_exported_equal(document):
     before = copy.deepcopy(document)
