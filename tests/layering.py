@@ -8,7 +8,7 @@ import ast
 import fnmatch
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -110,6 +110,8 @@ AFTER_A_THING = {"group", "id", "ids", "lock"}
 NAMES_OF_LIBRARIES = {"match_info", "process_bind_param", "process_literal_param", "process_result_value"}
 LONGEST_MODULE = 400
 
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 @dataclass(frozen=True, slots=True)
 class Import:
@@ -122,14 +124,15 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One source file: its dotted name, its place in the tree and what it imports."""
+    """One source file: its dotted name, its place in the tree, how many lines it has, what it imports, the names that
+    it defines with their lines, and the lines that read the environment."""
 
     name: str
     place: str
-    is_package: bool
-    text: str
-    tree: ast.Module
+    lines: int
     imports: tuple[Import, ...]
+    definitions: tuple[tuple[str, int], ...]
+    reads_environment: frozenset[int]
 
 
 @lru_cache
@@ -148,21 +151,28 @@ def _module(root: Path, path: Path) -> Module:
     is_package = place.name == "__init__.py"
     name = ".".join(place.parent.parts if is_package else place.with_suffix("").parts)
     text = path.read_text("utf-8")
-    tree = ast.parse(text, str(place))
     within = name if is_package else name.rpartition(".")[0]
-    return Module(name, place.as_posix(), is_package, text, tree, tuple(_imports(tree, within)))
+    nodes = [*ast.walk(ast.parse(text, str(place)))]
+    return Module(
+        name,
+        place.as_posix(),
+        len(text.splitlines()),
+        tuple(_imports(nodes, within)),
+        tuple((node.name, node.lineno) for node in nodes if isinstance(node, _DEFINITIONS)),
+        frozenset(node.lineno for node in nodes if isinstance(node, ast.Attribute) and _is_env(node)),
+    )
 
 
-def _imports(tree: ast.Module, within: str) -> Iterator[Import]:
+def _imports(nodes: Sequence[ast.AST], within: str) -> Iterator[Import]:
     """Imports of a whole file: also those inside functions, under TYPE_CHECKING, and by importlib with a plain name."""
     for_types = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for statement in node.body
         for inner in ast.walk(statement)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         for name in _imported_names(node, within):
             yield Import(name, getattr(node, "lineno", 0), id(node) in for_types)
 
@@ -178,10 +188,11 @@ def _imported_names(node: ast.AST, within: str) -> list[str]:
                 base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
             # Whether a.b of `from a import b` is a module or a name in a is for _resolved to say.
             return [f"{base}.{alias.name}" for alias in node.names]
-        case ast.Call(args=[ast.Constant(value=str() as name), *_]):
-            return [name] if ast.unparse(node.func).endswith(("import_module", "__import__")) else []
-        case _:
-            return []
+        case ast.Call(
+            func=ast.Name(id=called) | ast.Attribute(attr=called), args=[ast.Constant(value=str() as name), *_]
+        ):
+            return [name] if called.endswith(("import_module", "__import__")) else []
+    return []
 
 
 def _top(name: str) -> str:
@@ -300,25 +311,23 @@ def settings_faults(root: Path) -> list[str]:
             lines = {one.line for one in module.imports if f"{one.name}.".startswith("config.settings.")}
             faults += [f"{module.place}:{line}: reads settings" for line in sorted(lines)]
         lines = {one.line for one in module.imports if one.name in {"os.environ", "os.getenv"}}
-        lines |= {node.lineno for node in ast.walk(module.tree) if isinstance(node, ast.Attribute) and _is_env(node)}
-        faults += [f"{module.place}:{line}: reads the environment" for line in sorted(lines)]
+        faults += [f"{module.place}:{line}: reads the environment" for line in sorted(lines | module.reads_environment)]
     return faults
 
 
 def _is_env(node: ast.Attribute) -> bool:
-    return ast.unparse(node) in {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
+    return (
+        isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        and node.attr in {"environ", "environb", "getenv", "getenvb"}
+    )
 
 
 def name_faults(root: Path) -> list[str]:
     """Modules, classes and functions whose names say nothing."""
     faults = []
     for module in modules(root):
-        names = [(module.name.rpartition(".")[2], 1)]
-        names += [
-            (node.name, node.lineno)
-            for node in ast.walk(module.tree)
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+        names = [(module.name.rpartition(".")[2], 1), *module.definitions]
         faults += [f"{module.place}:{line}: {name} says nothing" for name, line in names if says_nothing(name)]
     return faults
 
@@ -335,8 +344,11 @@ def says_nothing(name: str) -> bool:
 
 def length_faults(root: Path) -> list[str]:
     """Modules that nobody can hold in mind."""
-    counts = [(module.place, len(module.text.splitlines())) for module in modules(root)]
-    return [f"{place}: {count} lines, {LONGEST_MODULE} at most" for place, count in counts if count > LONGEST_MODULE]
+    return [
+        f"{module.place}: {module.lines} lines, {LONGEST_MODULE} at most"
+        for module in modules(root)
+        if module.lines > LONGEST_MODULE
+    ]
 
 
 def package_faults(root: Path) -> list[str]:

@@ -1,11 +1,13 @@
 """Reading the documentation: its pages, tables, code and commands."""
 
+import argparse
 import contextlib
 import io
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from server.cli.parser import build_parser
@@ -116,13 +118,18 @@ def _typed(line: str) -> str | None:
     return None if found is None else re.split(r" (?:[|>]|&&) ?", found[1])[0]
 
 
+@cache
+def _parser() -> argparse.ArgumentParser:
+    return build_parser()
+
+
 def complaint(command: str) -> str:
     """What the parser of `loops` says of a command; empty when it takes it. `<…>` stands for a value."""
     arguments = shlex.split(re.sub(r"<[\w ]+>", "X", command), comments=True)
     told = io.StringIO()
     with contextlib.redirect_stderr(told):
         try:
-            build_parser().parse_args(arguments)
+            _parser().parse_args(arguments)
         except SystemExit:
             return told.getvalue()
     return ""

@@ -6,7 +6,7 @@ has the id `case-20`. Rows are faults that services like this one were reported 
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,18 @@ RACES = {"GH-14", "GH-15", "GH-21", "GH-25", "GH-27", "SL-04", "SL-05", "MQ-03",
 # What no storage has a part in: a signature or a text alone decides.
 WITHOUT_STORAGE = {"GH-23"}
 
+Borne = Mapping[Path, list[str]]
+"""The names of the tests, and the ids of their parameters, by module."""
+
 _CASES = re.compile(r"\bcases?[-_]((?:\d+(?:_and_|_to_|_)?)+)")
 _ROWS = re.compile(r"(?:\b|_)(gh|sl|mq|ag|em|tp|sc)[-_]?(\d\d)(?!\d)", re.IGNORECASE)
 
 
 def names(module: Path) -> Iterator[str]:
     """What the tests of a module are called, and the ids of their parameters."""
-    for node in ast.walk(ast.parse(module.read_text())):
+    top = ast.parse(module.read_text()).body
+    inside = [node for one in top if isinstance(one, ast.ClassDef) for node in one.body]
+    for node in top + inside:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node.name.removeprefix("test_")
             for decorator in node.decorator_list:
@@ -89,38 +94,40 @@ def rows(name: str) -> set[str]:
     return {f"{kind.upper()}-{number}" for kind, number in _ROWS.findall(name)}
 
 
-BORNE = {path.relative_to(TESTS): [*names(path)] for path in sorted(TESTS.rglob("test_*.py"))}
+@pytest.fixture(scope="module")
+def borne() -> Borne:
+    return {path.relative_to(TESTS): [*names(path)] for path in sorted(TESTS.rglob("test_*.py"))}
 
 
 @pytest.mark.parametrize("subject", CASES)
-def test_every_case_has_a_test_that_bears_its_number(subject: str) -> None:
-    borne = {number for told in BORNE.values() for name in told for number in cases(name)}
-    assert sorted(set(CASES[subject]) - borne) == []
+def test_every_case_has_a_test_that_bears_its_number(subject: str, borne: Borne) -> None:
+    found = {number for told in borne.values() for name in told for number in cases(name)}
+    assert sorted(set(CASES[subject]) - found) == []
 
 
-def test_no_test_bears_a_number_that_is_no_case() -> None:
-    told = {name for names in BORNE.values() for name in names if not cases(name) <= set(EVERY)}
+def test_no_test_bears_a_number_that_is_no_case(borne: Borne) -> None:
+    told = {name for names in borne.values() for name in names if not cases(name) <= set(EVERY)}
     assert told == set()
 
 
 @pytest.mark.parametrize("subject", ROWS)
-def test_every_row_has_a_test_that_bears_it_where_its_parts_work_together(subject: str) -> None:
+def test_every_row_has_a_test_that_bears_it_where_its_parts_work_together(subject: str, borne: Borne) -> None:
     whole = {"integration", "acceptance"}
-    apart = {row for told in BORNE.values() for name in told for row in rows(name)}
-    together = {row for path, told in BORNE.items() if path.parts[0] in whole for name in told for row in rows(name)}
+    apart = {row for told in borne.values() for name in told for row in rows(name)}
+    together = {row for path, told in borne.items() if path.parts[0] in whole for name in told for row in rows(name)}
     wanted = set(ROWS[subject].split())
     assert sorted(wanted - apart) == []
     assert sorted(wanted - WITHOUT_STORAGE - together) == []
 
 
 @pytest.mark.parametrize("subject", ANYWHERE)
-def test_every_row_has_a_test_that_bears_it(subject: str) -> None:
-    borne = {row for told in BORNE.values() for name in told for row in rows(name)}
-    assert sorted(set(ANYWHERE[subject].split()) - borne) == []
+def test_every_row_has_a_test_that_bears_it(subject: str, borne: Borne) -> None:
+    found = {row for told in borne.values() for name in told for row in rows(name)}
+    assert sorted(set(ANYWHERE[subject].split()) - found) == []
 
 
-def test_every_race_is_run_by_two_processes() -> None:
-    raced = {row for name in BORNE[Path("acceptance/test_races.py")] for row in rows(name)}
+def test_every_race_is_run_by_two_processes(borne: Borne) -> None:
+    raced = {row for name in borne[Path("acceptance/test_races.py")] for row in rows(name)}
     assert sorted(RACES - raced) == []
 
 

@@ -1,6 +1,7 @@
 """What holds for every function, whatever JSON it is given."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -46,7 +47,7 @@ def calls(draw, name):
 @given(st.data())
 def test_any_function_of_any_values_gives_json_or_fails_as_a_template(name, data):
     source = data.draw(calls(name))
-    scope = {key: data.draw(ARGUMENTS, key) for key in "abcdef"}
+    scope = {key: data.draw(ARGUMENTS, key) for key in sorted(set(re.findall(r"\b[a-f]\b", source)))}
     try:
         compiled = compile_expression(source)
         result = compiled.evaluate({**scope, **CLOCK})
@@ -63,11 +64,12 @@ GIVES_ARGUMENTS_BACK = {
     "NotImplementedError",
 }
 BIG = {
-    "text": "ab,%20[1]" * 60_000,
-    "list": [f"item {number}" for number in range(60_000)],
+    "text": "ab,%20[1]" * 6_000,
+    "list": [f"item {number}" for number in range(6_000)],
 }
 
 
+@pytest.mark.usefixtures("tenth_of_the_work")
 @pytest.mark.parametrize("kind", sorted(BIG))
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"and", "or", "if"}))
 def test_no_function_escapes_the_work_budget(name, kind):
@@ -77,7 +79,7 @@ def test_no_function_escapes_the_work_budget(name, kind):
     if isinstance(function, ItemFunction):
         arguments[0] = "x -> [text, x]" if function.parameters == 1 else "(s, x) -> [text, x]"
     turn = f"{name}({', '.join(arguments)})"
-    compiled = compile_expression(f"arrayMap(p -> arrayMap(q -> isNull({turn}), range(1000)), range(1000))")
+    compiled = compile_expression(f"arrayMap(p -> arrayMap(q -> isNull({turn}), range(316)), range(316))")
     with pytest.raises(TemplateError):
         compiled.evaluate({**BIG, **CLOCK})
 

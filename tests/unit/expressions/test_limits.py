@@ -20,7 +20,7 @@ BIG = {"v": {"long": "a" * 1_000_000, "list": list(range(100_000)), "map": {str(
         "{" + "[" * 100_000,
         "{" + "not " * 20_000 + "1}",
         "{" + "- " * 20_000 + "a}",
-        "{" + "a ? b : " * 10_000 + "c}",
+        "{" + "a ? b : " * 2000 + "c}",
         "{" + "a[" * 2000 + "1" + "]" * 2000 + "}",
     ],
 )
@@ -45,7 +45,7 @@ def test_a_value_of_nested_lists_is_refused_too():
         ("{" + "true and " * 5000 + "true}", True),
         ("{" + "'x' || " * 1000 + "''}", "x" * 1000),
         ("{a" + ".b" * 20_000 + "}", None),
-        ("{a" + "[a]" * 20_000 + "}", None),
+        ("{a" + "[a]" * 5000 + "}", None),
         ("{[a]" + "[1]" * 5000 + "}", None),
         ("{" + "- -" * 20_000 + "1}", 1),
     ],
@@ -120,7 +120,7 @@ def test_work_is_counted_anew_for_each_render():
         assert template.render(BIG) == "10000001000000"
 
 
-ITEMS = [{"a": 1, f"k{i}": f"some text {i}"} for i in range(12_000)]
+ITEMS = [{"a": 1, f"k{i}": f"some text {i}"} for i in range(1_200)]
 EVENT = {"event": {"l": ITEMS, "m": [dict(item) for item in ITEMS]}}
 
 
@@ -143,11 +143,13 @@ EVENT = {"event": {"l": ITEMS, "m": [dict(item) for item in ITEMS]}}
         "{" + "length(jsonStringify([event.l])) + " * 400 + "1}",
     ],
 )
+@pytest.mark.usefixtures("tenth_of_the_work")
 def test_writing_lists_and_maps_as_text_is_work(source):
     with pytest.raises(TemplateError, match="too much work"):
         compile_template(source).render(EVENT)
 
 
+@pytest.mark.usefixtures("tenth_of_the_work")
 def test_a_list_that_is_only_looked_at_costs_nothing_for_its_text():
     source = "{" + "isNotNull(event.l[2]) and length(event.l[1]) = 2 and " * 400 + "true}"
     assert compile_template(source).render(EVENT) is True
@@ -165,7 +167,7 @@ def test_json_that_indents_to_a_vast_text_is_refused():
     "turn",
     [
         '{% if event.l contains "zz" %}{% endif %}',
-        "{% if event.l contains event.m[11999] %}{% endif %}",
+        "{% if event.l contains event.m[1199] %}{% endif %}",
         "{% if event.l == event.m %}{% endif %}",
         "{% if event.l != event.m %}{% endif %}",
         "{% case event.l %}{% when event.m %}{% endcase %}",
@@ -181,10 +183,11 @@ def test_json_that_indents_to_a_vast_text_is_refused():
         "{% assign x = event.l[0] %}" * 60,
     ],
 )
+@pytest.mark.usefixtures("tenth_of_the_work")
 def test_what_a_loop_reads_of_lists_and_texts_is_work(turn):
-    source = "{% for n in (1..20000) %}" + turn + "{% endfor %}"
+    source = "{% for n in (1..2000) %}" + turn + "{% endfor %}"
     with pytest.raises(TemplateError, match="too much work"):
-        compile_template(source, engine="liquid").render({**EVENT, "text": "a" * 400_000})
+        compile_template(source, engine="liquid").render({**EVENT, "text": "a" * 40_000})
 
 
 @pytest.mark.parametrize(
@@ -214,6 +217,7 @@ def test_lists_and_maps_still_compare_by_what_they_hold():
     assert compile_template(source + "{% if c contains d %}4{% endif %}", engine="liquid").render(scope) == "123"
 
 
+@pytest.mark.usefixtures("tenth_of_the_work")
 @pytest.mark.parametrize(
     "made",
     [
@@ -226,4 +230,4 @@ def test_lists_and_maps_still_compare_by_what_they_hold():
 def test_what_stands_in_an_instruction_is_bounded_however_often_it_holds_the_same(around: str, made: str) -> None:
     template = compile_template(around % made, quoting=True)
     with pytest.raises(TemplateError, match=r"too much work|nested more than 500 deep|more than 1,000,000 characters"):
-        template.render({"big": "b" * 300_000})
+        template.render({"big": "b" * 30_000})

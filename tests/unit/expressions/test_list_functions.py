@@ -162,32 +162,33 @@ def test_a_value_that_a_function_of_lists_cannot_take_fails_and_is_named(source,
 @pytest.mark.parametrize(
     "source",
     [
-        "arrayMap(x -> range(1000), range(1000))",
-        "arrayMap(x -> arrayMap(y -> arrayMap(z -> 1, range(100)), range(100)), range(100))",
-        "arrayReduce((acc, x) -> arrayPushBack(acc, x), range(100000), [])",
+        "arrayMap(x -> range(320), range(320))",
+        "arrayMap(x -> arrayMap(y -> arrayMap(z -> 1, range(46)), range(46)), range(46))",
+        "arrayReduce((acc, x) -> arrayPushBack(acc, x), range(10000), [])",
         "arrayReduce((acc, x) -> [acc, acc], range(60), 'a')",
         "arrayReduce((acc, x) -> {'l': acc, 'r': acc}, range(60), [])",
         "arrayReduce((acc, x) -> tuple(acc, acc, acc), range(60), 'a')",
-        "arrayMap(x -> sha256HmacChainHex([big, big]), range(100000))",
-        "arrayMap(x -> JSONExtractInt({'a': big}, 'a'), range(100000))",
-        "arrayMap(x -> JSONHas({'a': big}, 'a', 'b'), range(100000))",
-        "arrayMap(x -> arraySort([big, big, big]), range(100000))",
-        "arrayMap(x -> arrayStringConcat([big, big]), range(100000))",
-        "arrayMap(x -> multiSearchAnyCaseInsensitive(big, ['b', 'c', 'd']), range(100000))",
-        "arrayMap(x -> jsonParse(json), range(100000))",
-        "arrayMap(x -> splitByString('', big), range(100000))",
-        "arrayMap(x -> sortableSemver(big), range(100000))",
-        "arrayMap(x -> match(big, '[b-z]$'), range(100000))",
-        "arrayMap(x -> formatDateTime(1, big), range(100000))",
-        "arrayMap(x -> x" + ".a" * 1000 + ", range(100000))",
-        "arrayMap(x -> x" + " is null" * 1000 + ", range(100000))",
-        "arrayMap(x -> 1" + " + 1" * 1000 + ", range(100000))",
-        "arrayMap(x -> f'" + "{x}" * 1000 + "', range(100000))",
-        "arrayCount(x -> values(map), range(100000)) + " * 50 + "1",
+        "arrayMap(x -> sha256HmacChainHex([big, big]), range(10000))",
+        "arrayMap(x -> JSONExtractInt({'a': big}, 'a'), range(10000))",
+        "arrayMap(x -> JSONHas({'a': big}, 'a', 'b'), range(10000))",
+        "arrayMap(x -> arraySort([big, big, big]), range(10000))",
+        "arrayMap(x -> arrayStringConcat([big, big]), range(10000))",
+        "arrayMap(x -> multiSearchAnyCaseInsensitive(big, ['b', 'c', 'd']), range(10000))",
+        "arrayMap(x -> jsonParse(json), range(10000))",
+        "arrayMap(x -> splitByString('', big), range(10000))",
+        "arrayMap(x -> sortableSemver(big), range(10000))",
+        "arrayMap(x -> match(big, '[b-z]$'), range(10000))",
+        "arrayMap(x -> formatDateTime(1, big), range(10000))",
+        "arrayMap(x -> x" + ".a" * 1000 + ", range(10000))",
+        "arrayMap(x -> x" + " is null" * 1000 + ", range(10000))",
+        "arrayMap(x -> 1" + " + 1" * 1000 + ", range(10000))",
+        "arrayMap(x -> f'" + "{x}" * 1000 + "', range(10000))",
+        "arrayCount(x -> values(map), range(10000)) + " * 50 + "1",
     ],
 )
+@pytest.mark.usefixtures("tenth_of_the_work")
 def test_no_function_of_items_does_endless_work(source):
-    said = failure(source, big="a" * 400_000, json="[" + "1," * 100_000 + "1]")
+    said = failure(source, big="a" * 40_000, json="[" + "1," * 10_000 + "1]")
     assert "too much work" in said or "more than 1,000,000 characters" in said
 
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops.expressions.coercion import equals, to_text
@@ -77,6 +77,7 @@ def test_null_and_absent_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
+@settings(max_examples=20)
 @given(asked=st.data())
 def test_a_missing_value_satisfies_only_the_negative_operators(operator: str, asked: st.DataObject) -> None:
     """D4, and d5: `is_not` "x" on a missing property holds."""

@@ -36,7 +36,7 @@ def test_a_skill_is_read_back_from_its_text(name, description, body):
         ("---\nname: triage\n", {}, "text", "no front matter"),
         (text(name="[a"), {}, "text", "not YAML"),
         ("---\n- a\n---\n", {}, "text", "no object"),
-        (f"---\n{'[' * 5000}\n---\n", {}, "text", "not YAML"),
+        (f"---\n{'[' * 1000}\n---\n", {}, "text", "not YAML"),
         (text(name="../secrets"), {}, "name", "name does not fit"),
         (text(name="Triage"), {}, "name", "name does not fit"),
         (text(name="1"), {}, "name", "name does not fit"),

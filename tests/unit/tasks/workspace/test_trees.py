@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loops.tasks.workspace.trees import removed
 
-DEPTH = 3_000
+DEPTH = 1_500
 """Deeper than a recursion or a path could go."""
 
 
