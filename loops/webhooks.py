@@ -7,7 +7,7 @@ connection holds the trigger as it stands now, so that receiving need not read t
 import hashlib
 import hmac
 import secrets as random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from loops.definition.stored import stored_trigger
 from loops.errors import Conflict, NotFound, StoreError
 from loops.ports import Clock
 from loops.store import connections as store
+from loops.store import explaining
 from loops.store import workflows as workflows_store
 from loops.store.connections import ConnectionRow
 from loops.store.workflows import WorkflowRow
@@ -128,6 +129,13 @@ async def webhook_at(book: ConnectionBook, token: str) -> OpenConnection:
     if not hmac.compare_digest(_digest(found.secrets.get(TOKEN, "")), _digest(token)):
         raise NotFound(_NO_ADDRESS)
     return found
+
+
+def shown_names(connection: sa.Connection, rows: Sequence[ConnectionRow]) -> dict[int, str]:
+    """What people know each connection by: a webhook by its workflow's name, any other by its own."""
+    webhooks = [row.name for row in rows if row.kind == KIND]
+    names = explaining.names(connection, webhooks) if webhooks else {}
+    return {row.id: names.get(row.name, row.name) if row.kind == KIND else row.name for row in rows}
 
 
 def trigger_of(row: WorkflowRow) -> Mapping[str, Any] | None:

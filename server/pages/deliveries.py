@@ -14,6 +14,7 @@ from loops.store import deliveries as store
 from loops.store import run_queries, task_queries
 from loops.store.task_queries import Spent
 from loops.threads import off_loop
+from loops.webhooks import shown_names
 from server.explain import Told, explained
 from server.happening import happenings
 from server.pages.addresses import delivery_cursor, one_of, path_of, wanted_id
@@ -57,6 +58,17 @@ class EventShown:
 
 
 @dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the list shows: deliveries, and by their ids what they cost and tell of; `names` are those of connections."""
+
+    rows: Sequence[Mapping[str, Any]]
+    connections: Sequence[connections_store.ConnectionRow]
+    names: Mapping[int, str]
+    spent: Mapping[str, Spent]
+    whats: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Rest:
     """What the page shows beside the verdicts."""
 
@@ -72,15 +84,15 @@ async def list_deliveries(visit: Visit) -> web.Response:
     status = one_of(query.get("status"), STATUSES, "status")
     before = delivery_cursor(query.get("before"))
 
-    def read(
-        connection: sa.Connection,
-    ) -> tuple[list[Mapping[str, Any]], list[connections_store.ConnectionRow], Mapping[str, Spent], Mapping[str, str]]:
+    def read(connection: sa.Connection) -> _Listed:
         rows = store.page(connection, project, limit=PAGE + 1, before=before, status=status)
         spent = task_queries.spent_by_deliveries(connection, [row["id"] for row in rows if row["runs"]])
         told = happenings(connection, [row["id"] for row in rows])
-        return rows, connections_store.listed(connection, project), spent, told
+        connections = connections_store.listed(connection, project)
+        return _Listed(rows, connections, shown_names(connection, connections), spent, told)
 
-    rows, connections, spent, whats = await visit.services.reader.read(read)
+    listed = await visit.services.reader.read(read)
+    rows = listed.rows
     older = path_of("deliveries", status=status, before=rows[PAGE - 1]["id"]) if len(rows) > PAGE else None
     return visit.show(
         "deliveries.html",
@@ -89,10 +101,10 @@ async def list_deliveries(visit: Visit) -> web.Response:
         chosen=status,
         is_first=before is None,
         older=older,
-        connections=[one for one in connections if one.kind in visit.services.sources and KINDS[one.kind].receives],
-        whats=whats,
-        names={one.id: one.name for one in connections},
-        costs={delivery: brief_cost(one) for delivery, one in spent.items()},
+        connections=[one for one in listed.connections if one.kind in visit.services.sources and KINDS[one.kind].receives],
+        whats=listed.whats,
+        names=listed.names,
+        costs={delivery: brief_cost(one) for delivery, one in listed.spent.items()},
         public_url=visit.services.public_url(),
     )
 
@@ -128,8 +140,9 @@ async def delivery_page(visit: Visit, status: int = 200, alert: str = "") -> web
 
 def _rest(connection: sa.Connection, project: str, row: Mapping[str, Any]) -> _Rest:
     sender = connections_store.get(connection, row["connection_id"])
+    known = [] if sender is None or sender.project_id != project else [sender]
     return _Rest(
-        connection="deleted" if sender is None or sender.project_id != project else sender.name,
+        connection=shown_names(connection, known).get(row["connection_id"], "deleted"),
         runs=run_queries.page(connection, project, limit=_MOST_RUNS, delivery_id=row["id"]),
         whole=store.load(connection, row["id"]),
         what=happenings(connection, [row["id"]]).get(row["id"], row["name"]),

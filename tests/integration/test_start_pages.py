@@ -9,7 +9,7 @@ from tests.doubles.seen import Seen
 from tests.integration.running import issue
 from tests.integration.serving import Api, fresh_token, listening, workflow
 from tests.integration.test_by_hand import VARIABLES, logged, manual, runs_of
-from tests.integration.test_webhooks import hooked
+from tests.integration.test_webhooks import hooked, send
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,6 +88,16 @@ async def test_the_address_of_a_webhook_is_on_its_page_for_editors_alone(api: Ap
     token = flow["path"].rpartition("/")[2]
     for path in (f"/workflows/{flow['id']}", "/deliveries", "/workflows"):
         assert token not in (await page(viewer, path)).text
+
+
+async def test_a_delivery_to_a_webhook_comes_from_a_workflow_by_its_name(api: Api) -> None:
+    flow = await hooked(api)
+    assert (await send(api, flow["path"]))[0] == 202
+    newest = (await api.get("deliveries"))["items"][0]["id"]
+    for path in ("/deliveries", f"/deliveries/{newest}"):
+        seen = (await page(api, path)).text
+        assert f"webhook {flow['name']}" in seen
+        assert f"webhook {flow['id']}" not in seen
 
 
 async def test_a_delivery_is_played_again_from_its_page_and_the_run_says_which_replay_it_is(api: Api) -> None:
