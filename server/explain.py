@@ -52,7 +52,8 @@ _UNDECIDED = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery.
+    """One verdict as it is shown. `recomputed` when it was worked out now; `event` is empty for a whole delivery, and
+    `distinct_id` also where the delivery's body is no longer kept.
 
     `run` is the id of the run that it started, or whose live task it was handed to, None where there is none.
     """
@@ -63,6 +64,7 @@ class Told:
     event_uuid: str
     recomputed: bool
     run: str | None = None
+    distinct_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ async def explained(services: Services, project_id: str, wanted: str, workflow_i
     own = await services.reader.read(lambda c: _own(c, services.audience, found, passing.values())) if passing else {}
     again = [_told(found, event, _not_started(verdict, event, own)) for event, verdict in worked_out]
     found.notes += _as_now(services.audience, found, [event for event, _ in worked_out if event is not None])
-    verdicts = (*stored, *again)[:MOST_VERDICTS]
+    whose = {event.uuid: event.distinct_id for event in parsed}
+    told = (*stored, *again)[:MOST_VERDICTS]
+    verdicts = tuple(replace(one, distinct_id=whose.get(one.event_uuid, "")) for one in told)
     if len(stored) + len(again) > MOST_VERDICTS or len(found.loops) > MOST_VERDICTS:
         found.notes.append(f"only {MOST_VERDICTS} verdicts are shown; ask for one workflow to see its own")
     return Explanation(found.delivery, verdicts, "; ".join(found.notes))
@@ -294,7 +298,7 @@ def _listening(row: WorkflowRow, found: _Found) -> Listener | Verdict:
     try:
         listener = listener_of(row, found.project)
     except DefinitionError as error:
-        return deaf("trigger", f"its definition cannot be used any more: {error.message}")
+        return deaf("definition", f"its definition cannot be used any more: {error.message}")
     if listener is None:
         return deaf("trigger", "its trigger is started by no delivery")
     if listener.kind == "webhook" and found.settings.get("workflow") != row.id:

@@ -19,6 +19,7 @@ _EVENTS = {
     "$scheduled": "its schedule",
 }
 _LONGEST = 80
+_SEVERAL = "posthog"
 
 
 class _Inner(msgspec.Struct):
@@ -39,8 +40,11 @@ def happenings(connection: sa.Connection, delivery_ids: Iterable[str]) -> dict[s
 
 
 def run_happening(run: Mapping[str, Any], told: Mapping[str, str]) -> str:
-    """What started a run: what its delivery tells of, else the event's name, in words where it has some."""
+    """What started a run: what its delivery tells of, else the event's name, in words where it has some. A delivery of
+    PostHog's may bring many events, so there a run is called by its own."""
     name = str(run["event_name"])
+    if run.get("source") == _SEVERAL:
+        return _brief(name)
     return told.get(run["delivery_id"] or "") or _EVENTS.get(name, name)
 
 

@@ -66,6 +66,7 @@ def _verdict_item(told: Told) -> dict[str, object]:
         "version": verdict["version"],
         "event": told.event,
         "event_uuid": told.event_uuid,
+        "distinct_id": told.distinct_id,
         "stage": verdict["stage"],
         "passed": verdict["passed"],
         "reason": verdict["reason"],

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.cli.commands import Adder, add_paging
@@ -12,6 +12,7 @@ from server.cli.reach import reached
 from server.cli.workflows import find_workflow
 
 _STATUSES = ("accepted", "dispatched", "ignored", "quarantined")
+_MOST_NAMED = 5
 
 
 def add_commands(add: Adder) -> None:
@@ -50,11 +51,12 @@ def _explain(args: argparse.Namespace) -> int:
     with reached(args) as client:
         workflow = None if args.loop is None else find_workflow(client, args.loop)["id"]
         told = client.get("deliveries", delivery_id(client, args.delivery), "verdicts", workflow=workflow)
-    show(args, told, lambda: _tell(told))
+    show(args, told, lambda: tell_explanation(told, fold=args.loop is None))
     return 0
 
 
-def _tell(told: Mapping[str, Any]) -> None:
+def tell_explanation(told: Mapping[str, Any], *, fold: bool) -> None:
+    """Print it, event by event where there are several; with `fold`, loops that listen to something else in a line."""
     delivery = told["delivery"]
     reason = f" ({plain(delivery['reason'])})" if delivery["reason"] else ""
     say(f"delivery  {delivery['id']}  (the sender's: {plain(delivery['key'])})")
@@ -65,8 +67,35 @@ def _tell(told: Mapping[str, Any]) -> None:
         say(f"note      {plain(told['note'])}")
     if not told["verdicts"]:
         say("\nno verdicts")
+    events: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for verdict in told["verdicts"]:
-        _tell_verdict(verdict)
+        events.setdefault((verdict["event"], verdict["event_uuid"]), []).append(verdict)
+    several = sum(1 for name, _ in events if name) > 1
+    for (name, uuid), verdicts in events.items():
+        if several:
+            say(f"\n== {_event_words(name, uuid, verdicts[0]['distinct_id'])}")
+        _tell_verdicts(verdicts, fold=fold)
+
+
+def _event_words(name: str, uuid: str, distinct_id: str) -> str:
+    if not name:
+        return "the whole delivery"
+    return f"{plain(name)}{f' ({plain(distinct_id)})' if distinct_id else ''}  {plain(uuid)}"
+
+
+def _tell_verdicts(verdicts: Sequence[Mapping[str, Any]], *, fold: bool) -> None:
+    """Those on one event. With `fold`, loops that listen to something else are named in a line together."""
+    folded = [one for one in verdicts if fold and one["recomputed"] and one["stage"] == "trigger"]
+    for verdict in verdicts:
+        if verdict not in folded:
+            _tell_verdict(verdict)
+    if not folded:
+        return
+    names = ", ".join(plain(one["workflow_name"]) or one["workflow"] for one in folded[:_MOST_NAMED])
+    more = f" and {len(folded) - _MOST_NAMED} more" if len(folded) > _MOST_NAMED else ""
+    count, is_one = len(folded), len(folded) == 1
+    who = ("other" if is_one else "others") if count < len(verdicts) else ("loop" if is_one else "loops")
+    say(f"\n{count} {who} listen{'s' if is_one else ''} to something else: {names}{more}")
 
 
 def _tell_verdict(verdict: Mapping[str, Any]) -> None:

@@ -53,13 +53,14 @@ class EventShown:
 
     name: str
     uuid: str
+    distinct_id: str
     verdicts: tuple[VerdictShown, ...]
     others: tuple[VerdictShown, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What the list shows: deliveries, and by their ids what they cost and tell of; `names` are those of connections."""
+    """What the list shows: deliveries, by id what each cost and tells of, and the names of connections."""
 
     rows: Sequence[Mapping[str, Any]]
     connections: Sequence[connections_store.ConnectionRow]
@@ -101,7 +102,9 @@ async def list_deliveries(visit: Visit) -> web.Response:
         chosen=status,
         is_first=before is None,
         older=older,
-        connections=[one for one in listed.connections if one.kind in visit.services.sources and KINDS[one.kind].receives],
+        connections=[
+            one for one in listed.connections if one.kind in visit.services.sources and KINDS[one.kind].receives
+        ],
         whats=listed.whats,
         names=listed.names,
         costs={delivery: brief_cost(one) for delivery, one in listed.spent.items()},
@@ -167,7 +170,8 @@ def _event(name: str, uuid: str, group: Sequence[Told]) -> EventShown:
     stored.sort(key=lambda told: not told.verdict["passed"])
     seen: set[str] = set()
     shown = [_verdict(told, seen) for told in stored]
-    return EventShown(name, uuid, tuple(shown), tuple(_verdict(told, seen) for told in group if told.recomputed))
+    others = tuple(_verdict(told, seen) for told in group if told.recomputed)
+    return EventShown(name, uuid, group[0].distinct_id, tuple(shown), others)
 
 
 def _verdict(told: Told, seen: set[str]) -> VerdictShown:

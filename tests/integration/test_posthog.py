@@ -446,6 +446,18 @@ async def test_what_one_event_says_of_its_person_and_group_later_ones_are_told(a
     assert run["delivery"] == delivery
 
 
+async def test_each_event_of_a_batch_is_told_by_its_name_and_whose_it_is(api: Api) -> None:
+    key, name = await capturing(api), f"signed_up_{next(_numbers)}"
+    flow = await loop_on(api, name)
+    delivery = await capture(api, key, said(name), said(name, "bob"), said("looked"))
+    told = (await api.get(f"deliveries/{delivery}/verdicts", workflow=flow))["verdicts"]
+    assert [(one["event"], one["distinct_id"]) for one in told] == [(name, "ada"), (name, "bob"), ("looked", "ada")]
+    assert [run["what"] for run in await runs_of(api, flow)] == [name, name]
+    async with api.session.get(f"/deliveries/{delivery}", headers={"Authorization": f"Bearer {api.token}"}) as answer:
+        shown = await answer.text()
+    assert f"<bdi>{name}</bdi> (<bdi>bob</bdi>)" in shown
+
+
 async def test_what_is_worked_out_again_with_a_person_as_it_is_now_says_so_and_never_that_it_started(api: Api) -> None:
     key, name = await capturing(api), f"plan_{next(_numbers)}"
     pro = {"key": "plan", "value": ["pro"], "operator": "exact", "type": "person"}

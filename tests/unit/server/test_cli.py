@@ -169,5 +169,5 @@ def test_the_time_that_something_took_is_in_words(begun: str | None, ended: str 
 def test_one_run_is_not_told_as_several(runs: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     delivery = {"id": "d", "key": "k", "what": "issues", "source": "github", "status": "dispatched", "reason": ""}
     told = {"delivery": {**delivery, "received_at": None, "runs": runs}, "note": "", "verdicts": []}
-    deliveries._tell(told)
+    deliveries.tell_explanation(told, fold=True)
     assert f"status    dispatched, {words}\n" in capsys.readouterr().out

@@ -46,3 +46,5 @@ def test_a_run_is_told_by_its_delivery_or_else_by_its_event() -> None:
     assert run_happening(run, {}) == "GitHub"
     assert run_happening({"event_name": "$scheduled", "delivery_id": None}, {}) == "its schedule"
     assert run_happening({"event_name": "signed up", "delivery_id": None}, {}) == "signed up"
+    of_batch = {"event_name": "signed up", "delivery_id": "d", "source": "posthog"}
+    assert run_happening(of_batch, {"d": "capture signed up, left"}) == "signed up"
