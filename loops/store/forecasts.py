@@ -140,7 +140,7 @@ class TaskDone:
 
 
 def done(connection: sa.Connection, project_id: str, limit: int) -> list[TaskDone]:
-    """The last tasks of a project that worked and ended."""
+    """The last tasks of a project that ended and did some work: one that failed before its first round says nothing."""
     query = (
         sa.select(
             tasks.c.workflow_id, tasks.c.step_id, tasks.c.model, tasks.c.cost, tasks.c.started_at, tasks.c.finished_at,
@@ -148,6 +148,7 @@ def done(connection: sa.Connection, project_id: str, limit: int) -> list[TaskDon
         )
         .join(runs, runs.c.id == tasks.c.run_id)
         .where(tasks.c.project_id == project_id, tasks.c.finished_at.is_not(None), tasks.c.started_at.is_not(None))
+        .where(sa.or_(tasks.c.rounds > 0, tasks.c.status == "completed"))
         .order_by(tasks.c.created_at.desc())
         .limit(limit)
     )  # fmt: skip

@@ -241,6 +241,10 @@ async def test_a_cost_is_the_median_of_tasks_alike_else_of_the_workflow_else_of_
             run = f"{owner}-{number}"
             connection.execute(runs.insert().values(_run(run, owner, begun)))
             connection.execute(tasks.insert().values(_task(run, owner, model, cost, begun, seconds)))
+        for number in range(9):  # never had a round, so nothing can be said by them
+            failed = _task(f"{flow}-failed-{number}", flow, "scripted:a", 0.0, begun, 0.0)
+            connection.execute(runs.insert().values(_run(failed["id"], flow, begun)))
+            connection.execute(tasks.insert().values({**failed, "status": "failed", "rounds": 0}))
 
     await service.write(put)
     (delivery,) = [await posted(service, issue("acme/costs"))]
