@@ -109,6 +109,7 @@ def _tell_verdict(verdict: Mapping[str, Any]) -> None:
     for one in verdict["compared"]:
         mark = "ok " if one["passed"] else "NO "
         expected, actual = (plain(json.dumps(one[key], ensure_ascii=False)) for key in ("expected", "actual"))
+        wanted = "" if one["expected"] is None else f" {expected}"
         found = f"filter error: {plain(one['error'])}" if one.get("error") else f"it is {actual}"
         note = f" ({plain(one['note'])})" if one.get("note") else ""
-        say(f"    {mark} {plain(one['key'])} {one['operator']} {expected}; {found}{note}")
+        say(f"    {mark} {plain(one['key'])} {one['operator']}{wanted}; {found}{note}")

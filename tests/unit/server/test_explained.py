@@ -30,6 +30,13 @@ def test_verdicts_stand_below_their_event_where_there_are_several(capsys: pytest
     assert "==" not in printed(capsys, verdict("Greet", "start"), verdict("Count", "filters"))
 
 
+def test_an_operator_that_takes_no_value_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"key": "is_thread_reply", "operator": "is_set", "expected": None, "actual": False, "passed": True}
+    assert "    ok  is_thread_reply is_set; it is false\n" in printed(
+        capsys, verdict("Answer", "filters", compared=[one])
+    )
+
+
 def test_loops_that_listen_to_something_else_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     others = [verdict(f"Loop {number}", "trigger") for number in range(7)]
     named = "Loop 0, Loop 1, Loop 2, Loop 3, Loop 4 and 2 more"
