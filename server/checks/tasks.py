@@ -12,6 +12,7 @@ from loops.ports import Reader
 from loops.tasks.allowance import Allowances, Limits
 from loops.tasks.named import named_faults, task_steps
 from loops.threads import off_loop
+from server.checks.model import NO_MODEL_HINT
 from server.quotas import limits_of_project
 
 _LISTED = frozenset({"openai", "anthropic"})
@@ -46,9 +47,9 @@ class TaskLook:
         if lacking[0]:
             return lacking
         try:
-            # Without a model a task says so, and this process may not be the one that works on it.
+            # No fault: this process may not be the one that works on the task.
             if self._models.default is None and self._models.runner_of(chosen) is None:
-                return [], []
+                return [], [Fault(place, "this service has no model, so the task will fail", NO_MODEL_HINT)]
             name, has_price = self._models.name_of(chosen), self._models.knows_price(chosen)
         except ConfigError as error:
             return [Fault(place, one.message, one.hint) for one in error.faults], []

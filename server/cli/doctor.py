@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,14 +18,17 @@ from loops.connections.secrets import SecretBox
 from loops.errors import LoopsError, StoreError
 from loops.store import database
 from loops.store.connections import ConnectionRow, of_kind
-from loops.store.tables import connections
+from loops.store.tables import connections, workflows
 from server.checks.check import Check
 from server.checks.connection import Looked, connection_checks, look_up
+from server.checks.model import lacking_check, model_check
 from server.checks.runner import runner_checks
 from server.cli.client import Client
 from server.cli.reach import running_socket
+from server.quotas import needs_price
 from server.release import release
 from server.sandbox import sandbox_check
+from server.working import models_of
 
 _ASKED = ("slack", "smtp", "github", "mcp")
 _FIRST = "loops serve makes it; if a service was here, run this in its folder, or set LOOPS_DATA_DIR"
@@ -38,6 +42,8 @@ def examine(config: str | None, environ: Mapping[str, str]) -> Iterator[Check]:
         yield from (Check("settings", "failed", f"{one.setting}: {one.message}", one.hint) for one in found)
         return
     yield Check("settings", "ok", "every setting can be used")
+    if found.model is not None:
+        yield model_check(models_of(found), needs_price=needs_price(found))
     yield from asyncio.run(runner_checks(found.runners, found.sandbox))
     yield from _data_folder(found.data_dir)
     yield from _database(found)
@@ -85,6 +91,8 @@ def _database(settings: Settings) -> Iterator[Check]:
             readable = (checks[-1].name, checks[-1].state) == ("stored secrets", "ok")
             box = _box(settings) if readable else None
             found = _connections(connection, box) if isinstance(box, SecretBox) else []
+            if settings.model is None and checks[0].state == "ok":
+                checks.append(lacking_check(models_of(settings), _active(connection)))
     except LoopsError as error:
         yield _failed("database", error)
         return
@@ -138,6 +146,11 @@ def _secrets(connection: sa.Connection, settings: Settings) -> Check:
         hint = "put the key that they were stored with into LOOPS_SECRET_KEY, behind the new one"
         return Check("stored secrets", "failed", f"cannot be opened with this key: {', '.join(closed)}", hint)
     return Check("stored secrets", "ok", f"all {len(rows)} can be opened")
+
+
+def _active(connection: sa.Connection) -> list[Mapping[str, Any]]:
+    """The definitions of the active loops of every project."""
+    return [*connection.execute(sa.select(workflows.c.definition).where(workflows.c.status == "active")).scalars()]
 
 
 def _box(settings: Settings) -> SecretBox | Check:

@@ -33,7 +33,6 @@ async def look(models: Models, spending: Allowances, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("models", "spending", "model", "fault"),
     [
-        (Models(None), MONEY, "anthropic:x", ""),
         (Models("anthropic:claude-sonnet-4-5"), MONEY, None, ""),
         (Models("anthropic:claude-sonnet-4-5"), Allowances(), "openai:gpt-5", "is of a provider that is not set up"),
         (Models("ollama:llama3"), MONEY, None, "no price is known for ollama:llama3, and there is a limit in money"),
@@ -49,6 +48,15 @@ async def test_a_model_that_could_not_be_held_or_reached_is_refused_when_saved(
     assert [one.path for one in faults] == ([PLACE] if fault else [])
     assert all(fault in one.message and one.hint for one in faults)
     assert warnings == ()
+
+
+async def test_a_task_on_a_service_without_a_model_is_a_warning_unless_a_runner_works_on_it(monkeypatch):
+    faults, (warned,) = await look(Models(None), MONEY, monkeypatch, model="anthropic:x")
+    assert (faults, warned.path, warned.message) == (
+        (), PLACE, "this service has no model, so the task will fail"
+    )  # fmt: skip
+    runners = {"claude-code": RunnerSettings("claude-code", Path("/usr/bin/claude"))}
+    assert await look(Models(None, runners=runners), Allowances(), monkeypatch, model="claude-code") == ((), ())
 
 
 async def test_a_model_that_its_provider_is_not_known_to_have_is_a_warning(monkeypatch):
