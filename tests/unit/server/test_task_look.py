@@ -56,7 +56,7 @@ async def test_a_task_on_a_service_without_a_model_is_a_warning_unless_a_runner_
         (), PLACE, "this service has no model, so the task will fail"
     )  # fmt: skip
     runners = {"claude-code": RunnerSettings("claude-code", Path("/usr/bin/claude"))}
-    assert await look(Models(None, runners=runners), Allowances(), monkeypatch, model="claude-code") == ((), ())
+    assert await look(Models(None, runners=runners), Allowances(), monkeypatch, model="claude-code:sonnet") == ((), ())
 
 
 async def test_a_model_that_its_provider_is_not_known_to_have_is_a_warning(monkeypatch):
