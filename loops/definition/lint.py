@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from loops.definition import lint_filters, lint_messages, lint_tasks, lint_triggers
+from loops.definition import lint_filters, lint_messages, lint_tasks, lint_templates, lint_triggers
 from loops.definition.asked import Listening
 from loops.definition.findings import EVENT_TEXT, MASKS_NOBODY, UNDECLARED, Findings, few_suggestions
 from loops.definition.lint_messages import channels_of
@@ -58,6 +58,11 @@ def _each(find: Callable[[Listening], Iterator[Fault]]) -> Callable[[Subject], I
             yield from find(one)
 
     return found
+
+
+def _unknown(subject: Subject) -> Iterator[Fault]:
+    yield from _each(lint_filters.unknown_properties)(subject)
+    yield from lint_templates.unknown_reads(subject)
 
 
 RULES: tuple[Rule, ...] = (
@@ -146,9 +151,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "unknown-property",
-        "a filter on a property that events of GitHub or Slack do not have",
-        "It never matches; with `is_not_set` or another negative operator it holds nothing back.",
-        _each(lint_filters.unknown_properties),
+        "a filter on a property that events of GitHub or Slack do not have; a template, a mask's hash or a brake's key "
+        "that reads one, or reads of `event` what no event has",
+        "The filter never matches; with `is_not_set` or another negative operator it holds nothing back. A template "
+        "prints nothing there, and a hash masks nothing. Properties of other events are free, and so is what lies "
+        "inside `github_event` and `slack_event`.",
+        _unknown,
     ),
     Rule(
         "filter-without-person",

@@ -8,6 +8,9 @@ from types import MappingProxyType
 
 from loops.definition.schema.triggers import GITHUB_EVENT, SLACK_EVENT
 
+EVENT_FIELDS = ("uuid", "event", "source", "distinct_id", "timestamp", "url", "subject", "properties", "verified")
+"""What templates may read of any event: the names below `event`."""
+
 PROPERTIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         GITHUB_EVENT: (

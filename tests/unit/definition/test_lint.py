@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from loops.definition import parse_workflow, read_documents
 from loops.definition.lint import CODES, RULES, Outside, channels_of, lint, linted, reference
-from loops.definition.vocabulary import ACTIONS, EVENT_TYPES, NEVER_SET, PROPERTIES, VALUES
+from loops.definition.vocabulary import ACTIONS, EVENT_FIELDS, EVENT_TYPES, NEVER_SET, PROPERTIES, VALUES
 from loops.errors import DefinitionError, Fault
+from loops.event import event_json
 from tests.unit.definition.documents import (
     EVENT,
     GITHUB,
     SLACK,
+    TRIGGERS,
     changed,
     faults_of,
     loop,
@@ -297,6 +299,74 @@ def test_a_property_that_no_such_event_has_is_found_with_the_nearest(trigger, as
     assert (finding.code, finding.path) == ("unknown-property", "actions[0].config.filters.properties[3].key")
     assert message in finding.message
     assert hint in finding.hint
+
+
+def reading(trigger: str, text: str, *, language: str = "hog", **keys: Any) -> Any:
+    """A workflow in the usual shape whose one step writes this text, with further keys of its own."""
+    usual = {"github": ISSUES, "slack": MESSAGES}.get(trigger)
+    document = {**with_function("template-log", text=text), **keys}
+    document = changed(document, "actions.1.config.inputs.text", {"value": text, "templating": language})
+    if usual is not None:
+        return asking(*usual, trigger=trigger, document=document)
+    return changed(document, "actions.0.config", TRIGGERS[trigger])
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text", "language", "message", "hint"),
+    [
+        ("github", "{event.nme}", "hog", "reads event.nme, and no event has that", "it has uuid, event"),
+        ("event", "{event.distinctid}", "hog", "reads event.distinctid", 'did you mean "distinct_id"?'),
+        ("slack", "{{ event.timestmp }}", "liquid", "reads event.timestmp", 'did you mean "timestamp"?'),
+        ("github", "{event.title}", "hog", "reads event.title", "did you mean event.properties.title?"),
+        ("github", "{event.properties.titel}", "hog", "and $github_event_received has no such property",
+         'did you mean "title"?'),
+        ("github", "{event.properties['titel']}", "hog", "reads event.properties.titel", 'did you mean "title"?'),
+        ("slack", "{{ event.properties.usr.size }}", "liquid", "reads event.properties.usr.size", 'mean "user"?'),
+    ],
+)  # fmt: skip
+def test_a_template_that_reads_what_no_such_event_has_is_found(trigger, text, language, message, hint):
+    (finding,) = found(reading(trigger, text, language=language))
+    assert (finding.code, finding.path) == ("unknown-property", "actions[1].config.inputs.text")
+    assert message in finding.message
+    assert hint in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("trigger_masking", {"hash": "{event.properties.nmber}", "ttl": 60}, "trigger_masking.hash"),
+        (
+            "trigger_rate_limit",
+            {"count": 2, "period": 60, "key": "{event.properties.nmber}"},
+            "trigger_rate_limit.key",
+        ),
+        ("trigger_debounce", {"quiet": 60, "longest": 60, "key": "{event.properties.nmber}"}, "trigger_debounce.key"),
+        ("trigger_overlap", {"policy": "skip", "key": "{event.properties.nmber}"}, "trigger_overlap.key"),
+    ],
+)
+def test_a_hash_or_a_key_that_reads_what_no_such_event_has_is_found(key, value, path):
+    (finding,) = found(reading("github", "seen", **{key: value}))
+    assert (finding.code, finding.path, finding.hint) == ("unknown-property", path, 'did you mean "number"?')
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text", "language"),
+    [
+        ("event", "{event.properties.whatever} {event.verified}", "hog"),
+        ("webhook", "{event.properties.whatever}", "hog"),
+        ("github", "{event.properties.github_event.labl.nme} {event.properties}", "hog"),
+        ("slack", "{event.properties.slack_event['x'].y}", "hog"),
+        ("github", "{{ event.properties.size }} {{ event.size }}", "liquid"),
+        ("github", "{concat(event.properties.title, event.url, event.uuid, person.name)}", "hog"),
+    ],
+)
+def test_what_events_may_have_is_read_freely(trigger, text, language):
+    assert "unknown-property" not in codes(reading(trigger, text, language=language))
+
+
+def test_what_templates_may_read_of_an_event_is_what_an_event_has():
+    real = event_json(github_event("issues", fixture("issues__opened")))
+    assert {*EVENT_FIELDS, "person", "groups"} == set(real)
 
 
 def test_every_property_that_an_event_has_may_be_asked_for():
