@@ -4,7 +4,6 @@ Every fault is found in one pass. `python -m config.settings` prints the referen
 """
 
 import dataclasses
-import difflib
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from config.closest import closest
 from config.runner_settings import TABLE as RUNNERS
 from config.runner_settings import RunnerSettings, is_runner_variable, read_runners, runners_reference
 from config.secret_key import read_or_make_key
@@ -182,7 +182,7 @@ def _from_file(table: Mapping[str, Any], file: Path, faults: list[SettingFault])
         place = f"{key if key in _BY_NAME else shown(key)} in {file}"
         text = _text_of(value)
         if key not in _BY_NAME:
-            faults.append(_unknown(place, key.lower().removeprefix(PREFIX.lower()), _BY_NAME))
+            faults.append(_unknown(place, key.lower().removeprefix(PREFIX.lower()), (*_BY_NAME, RUNNERS)))
         elif text is None:
             faults.append(SettingFault(place, f"is {_kind_of(value)}", "a text, a number or a list of texts"))
         elif text or isinstance(value, list):
@@ -206,8 +206,8 @@ def _from_environment(environ: Mapping[str, str], faults: list[SettingFault]) ->
 
 
 def _unknown(place: str, name: str, known: Iterable[str]) -> SettingFault:
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean {nearest[0]}?" if nearest else "docs/reference/settings.md lists every setting"
+    nearest = closest(name, known, PREFIX)
+    hint = f"did you mean {nearest}?" if nearest else "docs/reference/settings.md lists every setting"
     return SettingFault(place, "is not a setting", hint)
 
 

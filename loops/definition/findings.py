@@ -1,11 +1,11 @@
 """Where a fault lies and what a pass over a document gathers."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from config.closest import closest
 from loops.errors import Fault
 
 MOST_KEPT = 100
@@ -17,7 +17,6 @@ UNDECLARED = "undeclared-schedule-variable"
 """The codes of what lint knows and is found while a workflow is read."""
 
 _SHORTEST_BEGINNING = 2
-_LONGEST_COMPARED = 60
 # How many more names of a document are compared with those that are known; None where nobody counts.
 _left: ContextVar[list[int] | None] = ContextVar("suggestions_left", default=None)
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
@@ -65,12 +64,12 @@ def nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     share brings none of them closer."""
     if not _may_suggest():
         return ""
-    wanted = name.lower().removeprefix(prefix)[:_LONGEST_COMPARED]
-    folded = {candidate.lower().removeprefix(prefix)[:_LONGEST_COMPARED]: candidate for candidate in known}
-    close = difflib.get_close_matches(wanted, list(folded), n=1)
-    if not close and len(wanted) > _SHORTEST_BEGINNING:
-        close = [candidate for candidate in folded if candidate.startswith(wanted)]
-    return f'did you mean "{folded[close[0]]}"?' if close else ""
+    names = list(known)
+    close = closest(name, names, prefix)
+    wanted = name.lower().removeprefix(prefix)
+    if close is None and len(wanted) > _SHORTEST_BEGINNING:
+        close = next((one for one in names if one.lower().removeprefix(prefix).startswith(wanted)), None)
+    return f'did you mean "{close}"?' if close else ""
 
 
 def listed(names: Iterable[str]) -> str:

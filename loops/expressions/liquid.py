@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from io import StringIO
 from itertools import takewhile
@@ -18,6 +17,7 @@ from liquid.exceptions import LiquidError
 from liquid.static_analysis import TemplateAnalysis
 from liquid.stringify import to_liquid_string
 
+from config.closest import closest
 from loops.errors import Fault, TemplateError
 from loops.expressions.evaluation import CLOCK, Evaluation, check_length, size
 from loops.expressions.faults import fault, refusal
@@ -279,8 +279,8 @@ def _check_filters(source: str, analysis: TemplateAnalysis) -> None:
 def _mend_of_filter(name: str) -> str:
     if name == "safe":
         return "what is put in is always escaped"
-    near = get_close_matches(name, _environment(False).filters, n=1)
-    return f"did you mean {near[0]}?" if near else ""
+    near = closest(name, _environment(False).filters)
+    return f"did you mean {near}?" if near else ""
 
 
 def _paths(analysis: TemplateAnalysis) -> frozenset[tuple[str | int, ...]]:

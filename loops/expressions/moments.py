@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from loops.expressions.coercion import parse_moment
 from loops.expressions.faults import fault
 from loops.expressions.notation import HogValue, is_container
+from loops.zones import zone_hint
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -25,8 +26,7 @@ def zone_named(name: HogValue) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (LookupError, ValueError, OSError):
-        hint = "use an IANA name such as Europe/Berlin"
-        raise fault(f"there is no time zone {text[:80]!r}", hint) from None
+        raise fault(f"there is no time zone {text[:80]!r}", zone_hint(text)) from None
 
 
 def to_moment(value: HogValue, zone: tzinfo = UTC) -> datetime | None:

@@ -1,10 +1,10 @@
 """The entries of `properties`: property filters, groups of them, expressions and cohorts, each to a condition."""
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from config.closest import closest
 from loops.errors import Fault, FilterError
 from loops.event import JsonValue
 from loops.expressions.coercion import to_text
@@ -212,8 +212,8 @@ def supported_types() -> tuple[str, ...]:
 def _operator(name: JsonValue, value: JsonValue, place: str, reading: Reading) -> str | None:
     name = "exact" if name is None else name
     if not isinstance(name, str) or name not in OPERATORS:
-        near = difflib.get_close_matches(name, OPERATORS, n=1) if isinstance(name, str) else []
-        hint = f"did you mean {near[0]}?" if near else f"supported: {', '.join(OPERATORS)}"
+        near = closest(name, OPERATORS) if isinstance(name, str) else None
+        hint = f"did you mean {near}?" if near else f"supported: {', '.join(OPERATORS)}"
         reading.refuse(f"{place}.operator", f"{shown(name)} is not a supported operator", hint)
         return None
     operator = OPERATORS[name]

@@ -1,8 +1,8 @@
 """The JSON of filters read piece by piece: what has the wrong shape is a fault with its place."""
 
-import difflib
 from collections.abc import Collection, Mapping
 
+from config.closest import closest
 from loops.errors import Fault
 from loops.event import JsonValue
 
@@ -27,8 +27,8 @@ def check_keys(entry: Mapping[str, JsonValue], known: Collection[str], place: st
     """Refuse keys that an object may not have, with the nearest that it may."""
     for key in entry:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+            near = closest(str(key), known)
+            hint = f"did you mean {near}?" if near else f"known here: {', '.join(known)}"
             faults.append(Fault(f"{place}.{key}", "is not a known key", hint))
 
 

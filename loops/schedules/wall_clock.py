@@ -10,26 +10,29 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from loops.errors import ScheduleError
+from loops.zones import NO_ZONES, zone_hint
 
 Placing: TypeAlias = Callable[[datetime, tzinfo], tuple[datetime, ...]]
 
 _HOUR = timedelta(hours=1)
 # No clock was ever set by more: whole days were left out in the Pacific.
 _WIDEST = timedelta(hours=26)
-# Files beside the zones: what this machine is set to, which differs from machine to machine, and others' ways to count.
-_NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
+# Others' ways to count.
 _NO_ZONES_BELOW = ("posix/", "right/")
 
 
 def zone_of(name: str) -> ZoneInfo:
     """The zone of an IANA name. Raises ScheduleError with the path `timezone`."""
-    unknown = ScheduleError.at("timezone", "Invalid or unknown timezone.", "use an IANA name such as Europe/Berlin")
-    if name in _NO_ZONES or name.startswith(_NO_ZONES_BELOW):
-        raise unknown
+    if name in NO_ZONES or name.startswith(_NO_ZONES_BELOW):
+        raise _unknown(name)
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError) as error:
-        raise unknown from error
+        raise _unknown(name) from error
+
+
+def _unknown(name: str) -> ScheduleError:
+    return ScheduleError.at("timezone", "Invalid or unknown timezone.", zone_hint(name))
 
 
 def wall_of(instant: datetime, zone: tzinfo) -> datetime:

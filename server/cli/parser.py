@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import NoReturn
 
+from config.closest import closest
 from server.cli import (
     access,
     deliveries,
@@ -25,14 +26,27 @@ from server.cli import (
 from server.cli.commands import Adder, add_places
 
 
+class Parser(argparse.ArgumentParser):
+    """Says which known word may have been meant by one that is not known, before it lists them all."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        near = None
+        if action.choices is not None and value not in action.choices:
+            near = closest(str(value), map(str, action.choices))
+        if near is not None:
+            raise argparse.ArgumentError(action, f"there is no {str(value)!r}: did you mean {near}?")
+        super()._check_value(action, value)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `loops`; what it gives has `execute`, the command's function."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="loops", description="Something happens, a loop runs, its result comes back, and everything is explained."
     )
     add_places(parser, None)
     parser.add_argument("--version", action=_Version, nargs=0, help="print which release this is, and leave")
-    add = Adder(parser.add_subparsers(metavar="COMMAND", required=True))
+    parser.set_defaults(execute=lambda _args: _help(parser))
+    add = Adder(parser.add_subparsers(metavar="COMMAND"))
     for group in (
         serving,
         workflows,
@@ -53,6 +67,12 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         group.add_commands(add)
     return parser
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    """`loops` by itself."""
+    parser.print_help()
+    return 0
 
 
 class _Version(argparse.Action):

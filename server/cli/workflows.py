@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from config.closest import closest
 from loops.errors import Conflict, DefinitionError, Fault, NotFound, RequestError
 from server.cli.commands import Adder, Run, add_paging
 from server.cli.found import run_id
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from server.cli.client import Client
 
 _STDIN = "-"
+_MOST_COMPARED = 200
 _STATUSES = ("draft", "active", "archived")
 _VERBS = {
     "enable": "let workflows start runs on what arrives from now on",
@@ -74,7 +76,9 @@ def find_workflow(client: "Client", wanted: str) -> dict[str, Any]:
     except NotFound:
         same = client.get("workflows", name=wanted)["items"]
     if not same:
-        raise NotFound(f"there is no workflow with the id or name {wanted!r}", hint="see: loops workflows list")
+        near = closest(wanted, (str(one["name"]) for one in client.get("workflows", limit=_MOST_COMPARED)["items"]))
+        hint = f"did you mean {near!r}?" if near is not None else "see: loops workflows list"
+        raise NotFound(f"there is no workflow with the id or name {wanted!r}", hint=hint)
     if len(same) > 1:
         ids = ", ".join(one["id"] for one in same)
         raise Conflict(f"{len(same)} workflows are named {wanted!r}", hint=f"give one of their ids: {ids}")

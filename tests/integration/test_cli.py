@@ -352,7 +352,6 @@ def test_a_list_goes_on_at_its_cursor(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["replay-everything"],
         ["runs", "--limit", "0"],
         ["runs", "--status", "done"],

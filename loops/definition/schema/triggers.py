@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from loops.definition.findings import Findings, join, shown
+from config.closest import closest
+from loops.definition.findings import Findings, join, nearest, shown
 from loops.definition.schema.base import Kinds, Shape
 from loops.definition.schema.parts import Input
 from loops.filters.operators import OPERATORS
@@ -93,10 +94,11 @@ class InternalEventTrigger(_Filtered):
 
     def _inspect_name(self, name: JsonValue, path: str, findings: Findings) -> None:
         if name is None or (isinstance(name, str) and name.strip() and name not in INTERNAL_EVENTS):
+            near = nearest(name or "", INTERNAL_EVENTS)
             findings.refuse(
                 path,
                 f"{shown(name)} is no event that this trigger type listens to",
-                f"one of {', '.join(INTERNAL_EVENTS)}; PostHog events have the trigger type event",
+                near or f"one of {', '.join(INTERNAL_EVENTS)}; PostHog events have the trigger type event",
             )
 
     def effective_filters(self) -> Mapping[str, JsonValue]:
@@ -246,7 +248,12 @@ def _inspect_narrowing(
     properties = [*_entries(filters.get("properties")), *_entries(event.get("properties"))]
     for key, (missing, example) in _REQUIRED.get(str(event.get("id")), {}).items():
         if not _asks_for(properties, key):
-            findings.refuse(path, missing, example)
+            asked = (item.get("key") for item in _all_asked(properties) if isinstance(item, dict))
+            # What begins with it is another property: `repository_id`, `channel_type`.
+            other = (one for one in asked if isinstance(one, str) and not one.startswith(key))
+            misspelt = next((one for one in other if closest(one, [key])), None)
+            meant = f'did you mean "{key}" by the filter on "{shown(misspelt)}"?' if misspelt else example
+            findings.refuse(path, missing, meant)
 
 
 def _by_channel_id(holder: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,9 +1,9 @@
 """The functions of Hog, a module a subject. One more is one entry in its module's FUNCTIONS."""
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from config.closest import closest
 from loops.expressions.functions import dates, encoding, json_values, lists, logic, numbers, text
 from loops.expressions.functions.function import AnyFunction, Function, ItemFunction
 from loops.expressions.functions.logic import all_of, any_of, conditional, first_not_null
@@ -29,6 +29,5 @@ FUNCTIONS: Mapping[str, AnyFunction] = MappingProxyType(
 
 def nearest(name: str) -> str:
     """The hint for an unknown function: the known one that it resembles most."""
-    by_lower = {known.lower(): known for known in FUNCTIONS}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    return f"did you mean {by_lower[found[0]]}()?" if found else f"known: {', '.join(sorted(FUNCTIONS))}"
+    found = closest(name, FUNCTIONS)
+    return f"did you mean {found}()?" if found else f"known: {', '.join(sorted(FUNCTIONS))}"

@@ -164,6 +164,13 @@ def test_any_text_is_a_rule_or_refused(text):
     assert error is None or error.path == "rrule"
 
 
+@pytest.mark.parametrize(
+    ("zone", "meant"), [("Europe/Berln", "Europe/Berlin"), ("tokyo", "Asia/Tokyo"), ("CETT", "CET")]
+)
+def test_an_unknown_zone_is_refused_with_the_one_that_was_meant(zone, meant):
+    assert refusal(rrule="FREQ=DAILY", timezone=zone).hint == f"did you mean {meant}?"
+
+
 @pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "Europe", "Europe/Berlin\0"])
 def test_an_unknown_zone_is_refused(zone):
     error = refusal(rrule="FREQ=DAILY", timezone=zone)

@@ -50,6 +50,28 @@ def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.Capture
     assert "usage: loops " + " ".join(command) in capsys.readouterr().out
 
 
+def test_the_bare_word_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "usage: loops " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["deliverys"], "deliveries"),
+        (["workflows", "enabel", "x"], "enable"),
+        (["runs", "--status", "faild"], "failed"),
+        (["integrations", "create", "githb", "--name", "x"], "github"),
+        (["token", "create", "--name", "x", "--role", "editr"], "editor"),
+    ],
+)
+def test_a_word_that_is_none_is_refused_with_the_one_that_was_meant(
+    arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
 GROUPS = ["workflows", "schedules", "outbox", "alerts", "integrations", "skills", "token"]
 
 
