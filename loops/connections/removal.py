@@ -19,7 +19,7 @@ def remove(connection: sa.Connection, project_id: str, connection_id: int, *, fo
         more = f" and {len(needed_by) - _MOST_LISTED} more" if len(needed_by) > _MOST_LISTED else ""
         raise Conflict(
             f"{row.kind} connection {row.id} ({row.name}) is needed by {', '.join(needed_by[:_MOST_LISTED])}{more}",
-            hint="give them another connection first; force=true, of the command --force, deletes it all the same",
+            hint="give them another connection first; force=true deletes it all the same",
         )
     connections.delete(connection, project_id, connection_id)
 

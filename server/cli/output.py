@@ -5,6 +5,7 @@ Text that came from outside is printed with its control characters escaped, so t
 
 import argparse
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from server.terminal import plain, when
 __all__ = ["complain", "complain_of", "plain", "say", "show", "show_list", "table", "tell_checks", "took", "when"]
 
 _NARROWEST = 60
+_PARAMETER = re.compile(r"\b(force|running)=(\w+)", re.ASCII)
 
 
 def show(args: argparse.Namespace, value: object, people: Callable[[], None]) -> None:
@@ -89,7 +91,12 @@ def complain(error: LoopsError) -> None:
     for line in error.message.splitlines() or [""]:
         print(f"error: {plain(line)}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {plain(error.hint)}", file=sys.stderr)
+        print(f"hint: {plain(_as_options(error.hint))}", file=sys.stderr)
+
+
+def _as_options(hint: str) -> str:
+    """A hint of the API in the words of the command line: `running=drain` is `--running drain` there."""
+    return _PARAMETER.sub(lambda found: "--force" if found[1] == "force" else f"--{found[1]} {found[2]}", hint)
 
 
 def complain_of(fault: Fault, word: str = "error") -> None:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,8 +237,14 @@ def _lint(args: argparse.Namespace) -> int:
     found = [one for one in warnings if one.code and one.code not in args.allow]
     _complain(faults, found)
     told = {"clean": not faults and not found, "faults": _plain(faults), "findings": _plain(found)}
-    show(args, told, lambda: say(f"{len(faults)} faults, {len(found)} findings" if faults or found else "clean"))
+    show(
+        args, told, lambda: say(f"{_many(faults, 'fault')}, {_many(found, 'finding')}" if faults or found else "clean")
+    )
     return 1 if faults or found else 0
+
+
+def _many(found: Sequence[Fault], what: str) -> str:
+    return f"1 {what}" if len(found) == 1 else f"{len(found)} {what}s"
 
 
 def _asked(client: "Client", document: Mapping[str, Any]) -> tuple[Iterable[Fault], Iterable[Fault]]:

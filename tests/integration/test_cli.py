@@ -285,7 +285,7 @@ def test_switching_off_what_runs_says_what_runs_and_asks_what_becomes_of_it(
     said = cli.failed("workflows", "disable", "busy")
     assert "1 run of workflow 'busy' is under way (1 waiting)" in said
     assert listed["items"][0]["id"] in said
-    assert "running=drain" in said
+    assert "--running drain lets them go on" in said
     assert "1 go on" in cli.done("workflows", "disable", "busy", "--running", "drain")
     (told,) = cli.json("workflows", "archive", "busy", "--running", "cancel")["workflows"]
     assert (told["status"], told["runs"]) == ("archived", {"draining": 0, "cancelled": 1, "stopping": 0})
@@ -386,6 +386,7 @@ def test_wrong_usage_ends_with_2_and_says_how_it_is_used(alone: Cli, arguments: 
             ["integrations", "create", "github", "--name", "x", "--set", "token=@no"],
             ["error: token: no cannot be read"],
         ),
+        (["workflows", "enable", "Note who sign up"], ["error: there is no workflow with the id or name"]),
         (["runs", "--project", "other"], ["error: there is no project 'other'"]),
         (["runs", "--url", "gopher://x"], ["error: LOOPS_TOKEN is not set"]),
     ],

@@ -77,7 +77,7 @@ async def test_saving_checking_and_enabling_name_the_channel_and_the_invitation(
     assert findings(await ask("POST", f"workflows/{made['id']}/enable", {})) == {}
 
 
-@pytest.mark.parametrize("channel", ["#general", "C1", "{event.properties.channel}", "U0ADA"])
+@pytest.mark.parametrize("channel", ["#general", "C1", "{event.properties.github_event.channel}", "U0ADA"])
 async def test_a_channel_that_nothing_speaks_against_is_not_named(site, ask, double, channel: str):
     number = await connect(site, "slack", {"api_base_url": double.url}, bot_token=TOKEN)
     document = with_function("template-slack", slack_workspace=number, channel=channel, text="x")
@@ -117,7 +117,7 @@ def test_lint_tells_findings_alone_with_their_codes_and_ends_with_1(tmp_path, ca
     file = lines(tmp_path, anybody)
     assert main(["lint", file]) == 1
     out, complaints = capsys.readouterr()
-    assert out == "0 faults, 1 findings\n"
+    assert out == "0 faults, 1 finding\n"
     told = complaints.splitlines()[0]
     assert told.startswith(f"warning: {file}: actions[0].config.filters.properties: no filter on actor_access")
     assert told.endswith("[github-without-actor-access]")

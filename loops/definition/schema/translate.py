@@ -144,13 +144,22 @@ def _wants(what: str) -> Callable[[Mapping[str, Any], object], Words]:
     return lambda _context, given: (f"must be {what}, not {_kind(given)}", "")
 
 
+def _wants_text(_context: Mapping[str, Any], given: object) -> Words:
+    hint = f'write "{_plain(given)}"' if isinstance(given, bool | int | float) else ""
+    return f"must be text, not {_kind(given)}", hint
+
+
+def _plain(given: object) -> str:
+    return str(given).lower() if isinstance(given, bool) else shown(given, 30)
+
+
 def _kind(given: object) -> str:
     if given is None:
         return "null"
     if isinstance(given, bool):
-        return "true" if given else "false"
+        return _plain(given)
     if isinstance(given, int | float):
-        return f"the number {shown(given, 30)}"
+        return f"the number {_plain(given)}"
     if isinstance(given, str):
         return f'the text "{shown(given, 30)}"'
     return "a list" if isinstance(given, list) else "an object"
@@ -168,7 +177,7 @@ def _too_long(context: Mapping[str, Any], given: object) -> Words:
 
 _WORDS: Mapping[str, Callable[[Mapping[str, Any], object], Words]] = {
     "missing": lambda _context, _given: ("is required", ""),
-    "string_type": _wants("text"),
+    "string_type": _wants_text,
     "int_type": _wants("a whole number"),
     "bool_type": _wants("true or false"),
     "list_type": _wants("a list"),

@@ -162,7 +162,7 @@ def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_errors_go_to_standard_error_with_every_fault_and_hint(capsys: pytest.CaptureFixture[str]) -> None:
     complain(DefinitionError([Fault("a.b", "is wrong", "mend it"), Fault("", "is missing")]))
-    complain(NotFound("there is no run \x1b[1m", hint="look"))
+    complain(NotFound("there is no run \x1b[1m", hint="say running=drain, or force=true"))
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
@@ -170,7 +170,7 @@ def test_errors_go_to_standard_error_with_every_fault_and_hint(capsys: pytest.Ca
         "hint: mend it",
         "error: is missing",
         r"error: there is no run \x1b[1m",
-        "hint: look",
+        "hint: say --running drain, or --force",
     ]
 
 
