@@ -1,8 +1,9 @@
 """Templates, the hash of the mask and the keys of brakes that read what events do not have."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from loops.definition.brakes import BRAKES
 from loops.definition.compiled import compile_action, surroundings
 from loops.definition.findings import Findings, join, listed, nearest, shown
 from loops.definition.inputs.compile import Compiled
@@ -68,17 +69,13 @@ def _inside(compiled: Compiled, path: str) -> Iterator[tuple[str, Template]]:
 
 def _keys(subject: Subject) -> Iterator[tuple[str, Template]]:
     """The hash and the keys."""
-    workflow, brakes = subject.workflow, subject.workflow.brakes
-    masking = workflow.trigger_masking
-    sources: Iterable[tuple[str, str | None]] = (
-        ("trigger_masking.hash", masking and masking.hash),
-        ("trigger_rate_limit.key", brakes.rate_limit and brakes.rate_limit.key),
-        ("trigger_debounce.key", brakes.debounce and brakes.debounce.key),
-        ("trigger_overlap.key", brakes.overlap and brakes.overlap.key),
-    )
+    masking, brakes = subject.workflow.trigger_masking, subject.workflow.brakes
+    sources = [] if masking is None else [("trigger_masking.hash", masking.hash)]
+    for name, brake in zip(BRAKES, (brakes.rate_limit, brakes.debounce, brakes.overlap), strict=True):
+        if brake is not None and brake.key is not None:
+            sources.append((join(name, "key"), brake.key))
     for path, source in sources:
-        if source:
-            try:
-                yield path, compile_template(source, engine="hog", path=path)
-            except TemplateError:  # refused elsewhere
-                continue
+        try:
+            yield path, compile_template(source, engine="hog", path=path)
+        except TemplateError:  # refused elsewhere
+            continue

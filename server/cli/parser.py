@@ -38,9 +38,13 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
+def _parser(prog: str, description: str) -> argparse.ArgumentParser:
+    return Parser(prog=prog, description=description)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `loops`; what it gives has `execute`, the command's function."""
-    parser = Parser(
+    parser = _parser(
         prog="loops", description="Something happens, a loop runs, its result comes back, and everything is explained."
     )
     add_places(parser, None)

@@ -296,6 +296,7 @@ def test_workflows_are_found_by_name_and_change_their_status(cli: Cli) -> None:
     assert cli.json("workflows", "enable", "switched")["workflows"] == [
         {"id": made["id"], "name": "switched", "status": "active"}
     ]
+    assert "did you mean 'switched'?" in cli.failed("workflows", "disable", "swiched")
     assert "draft" in cli.done("workflows", "disable", made["id"])
     cli.done("workflows", "archive", "switched")
     listed = cli.done("workflows", "list")
