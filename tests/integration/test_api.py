@@ -67,7 +67,7 @@ def _id(route: Route) -> str:
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role != "viewer"], ids=_id)
 async def test_a_role_below_the_needed_one_is_refused(service: Service, api: Api, route: Route) -> None:
     below = api.as_role(await fresh_token(service, api.project, "viewer" if route.role == "editor" else "editor"))
-    path = PREFIX + route.path.format(project=api.project, id="1", schedule="1")
+    path = PREFIX + route.path.format(project=api.project, id="1", schedule="1", number="1")
     status, error = await below.refused(route.method, path, {})
     assert (status, error["code"]) == (403, "access.forbidden")
     assert route.role in error["message"]
@@ -78,7 +78,7 @@ async def test_a_role_below_the_needed_one_is_refused(service: Service, api: Api
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role == "viewer"], ids=_id)
 async def test_every_route_that_reads_asks_for_a_token(api: Api, route: Route) -> None:
-    path = PREFIX + route.path.format(project=api.project, id="1", schedule="1")
+    path = PREFIX + route.path.format(project=api.project, id="1", schedule="1", number="1")
     assert (await api.call(route.method, path, {}, headers={}))[0] == 401
 
 
