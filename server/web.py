@@ -21,6 +21,7 @@ log = logging.getLogger("loops.web")
 
 _MOST_API_BODY = 4 * 1024 * 1024
 _SIGNED = frozenset({"github", "slack"})
+_SIGNED_AT_ONCE = 2
 
 
 def make_app(services: Services) -> web.Application:
@@ -34,7 +35,7 @@ def make_app(services: Services) -> web.Application:
         if isinstance(source, WebhookSource):
             app.router.add_route("*", "/hooks/in/{token}", webhook_handler(services, source, budget, strangers))
             continue
-        beside = Beside() if source.name in _SIGNED else strangers
+        beside = Beside(_SIGNED_AT_ONCE) if source.name in _SIGNED else strangers
         app.router.add_post(_hook_path(source), receive_handler(services, source, budget, beside))
     add_capture_routes(app, services, budget, strangers)
     _add_health(app)

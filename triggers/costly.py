@@ -1,16 +1,23 @@
 """Which bodies take so long to read that nobody else may wait for it: neither those who send nor those who write."""
 
+from loops.errors import PayloadMalformed, PayloadTooLarge
+from triggers.posthog.body import unpack
 from triggers.posthog.event import SOURCE as POSTHOG
 
 LARGE = 64 * 1024
 """In bytes, as it came; what is smaller is read within some milliseconds, whatever it holds."""
 
-# Deflate makes at most 1,032 times as much of it.
-_MAY_BECOME_LARGE = LARGE // 1032
-
 
 def is_costly(source: str, body: bytes) -> bool:
-    """Whether a body of this source is large, or so packed that it may become so."""
+    """Whether a body of this source is large, or so packed that it becomes so."""
     if len(body) > LARGE:
         return True
-    return source == POSTHOG and len(body) > _MAY_BECOME_LARGE and body.lstrip()[:1] not in {b"{", b"["}
+    if source != POSTHOG or body[:1] in {b"{", b"["}:
+        return False
+    try:
+        unpack(body, LARGE)
+    except PayloadTooLarge:
+        return True
+    except PayloadMalformed:
+        return False
+    return False

@@ -33,7 +33,6 @@ _BODY_SECONDS = 30.0
 _STATUS = {"accepted": 202, "duplicate": 200, "ignored": 200}
 _JSON = {"Content-Type": "application/json"}
 _json = msgspec.json.Encoder().encode
-_LARGE_AT_ONCE = 2
 
 
 class BodyBudget:
@@ -54,10 +53,11 @@ class BodyBudget:
 
 
 class Beside:
-    """Reads what is large beside the event loop, few at a time: everybody else's turn comes between two bits of it."""
+    """Reads what is large beside the event loop, few at a time: everybody else's turn comes between two bits of it, and
+    waits for as many bits as are read at once."""
 
-    def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(_LARGE_AT_ONCE)
+    def __init__(self, at_once: int = 1) -> None:
+        self._turns = asyncio.Semaphore(at_once)
 
     async def run(self, fn: Callable[[], T]) -> T:
         """Do that in its turn."""
