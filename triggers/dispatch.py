@@ -12,12 +12,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 
 from loops.errors import RowHeld, StoreBusy
-from loops.event import Event, event_json
+from loops.event import event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import deliveries as store
