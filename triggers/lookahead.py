@@ -21,7 +21,7 @@ from triggers.repeats import repeats
 MOST_EVENTS = 1000
 """How many events a batch looks ahead for at most."""
 
-AT_ONCE = 64
+AT_ONCE = 100
 """How many are joined with their persons at once at most; between them the time is looked at."""
 
 _FEWEST = 8
@@ -106,10 +106,11 @@ class Lookahead:
         return ahead
 
     def decided(self, ahead: Ahead, events: int, settled: set[str]) -> None:
-        """What became of them. The next batch looks ahead for as many events as this had time for, then for more."""
+        """What became of them. The next batch looks ahead for twice as many events as this had time for, then for
+        more."""
         parts = ahead.parts.values()
         if any(part.events for part in parts):
-            self._most = max(_FEWEST, events)
+            self._most = min(MOST_EVENTS, max(AT_ONCE, 2 * events))
         elif ahead.is_full:
             self._most = min(MOST_EVENTS, 2 * self._most)
         self._desk.keep([*(part.read for part in parts if part.read.due.id not in settled), *ahead.behind])

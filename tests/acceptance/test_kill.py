@@ -165,8 +165,11 @@ async def test_killed_between_two_parts_of_a_delivery_each_event_becomes_one_run
         await victim.end()
         async with running(victim.folder, victim.url, role="web", wiring=Wiring(dispatching=False)) as desk:
             sealed, now = desk.services.box.seal({"api_key": KEY}), desk.services.clock.now()
-            captures = {"project_id": PROJECT, "kind": "posthog", "name": "app", "config": {}}
-            await desk.write(lambda c: connections.insert(c, **captures, secrets=sealed, now=now))
+            await desk.write(
+                lambda c: connections.insert(
+                    c, project_id=PROJECT, kind="posthog", name="app", config={}, secrets=sealed, now=now
+                )
+            )
             await desk.create(ORDERED)
         victim.begin()
         await victim.arm(point, nth)

@@ -26,7 +26,8 @@ from triggers.posthog.body import decode
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEY = "phc_parts"
-MANY = 150  # of which 64 are decided at once, where a batch has no time
+ONE = 100  # are decided at once, where a batch has no time
+MANY = 250
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +115,9 @@ async def test_others_are_dispatched_while_a_delivery_of_many_events_goes_on(ser
     outcome = await batch(service)
     assert outcome.left
     assert await status(service, other) == ("dispatched", "", 1)
-    assert await status(service, ours[0]) == ("accepted", "", 64)
+    assert await status(service, ours[0]) == ("accepted", "", ONE)
     assert await status(service, ours[1]) == ("accepted", "", 0)
-    for part in (128, MANY):
+    for part in (2 * ONE, MANY):
         await batch(service)
         assert len(await started_by(service, ours[0])) == part
     assert await status(service, ours[0]) == ("dispatched", "", MANY)
@@ -152,7 +153,7 @@ async def test_a_part_that_is_not_committed_is_decided_again_and_none_twice(serv
         patch.setattr(deliveries, "keep_progress", failing)
         with pytest.raises(StoreBusy):
             await batch(service)
-    assert await status(service, delivery) == ("accepted", "", 64)
+    assert await status(service, delivery) == ("accepted", "", ONE)
     await all_batches(service)
     assert len(set(await started_by(service, delivery))) == len(await started_by(service, delivery)) == MANY
     assert await status(service, delivery) == ("dispatched", "", MANY)
@@ -169,7 +170,7 @@ async def test_an_event_that_cannot_be_started_stops_its_delivery_and_not_what_w
     def enqueue(*given: Any, **more: Any) -> None:
         nonlocal started
         started += 1
-        if started == 100:
+        if started == 150:
             raise ValueError("not now")
         inner(*given, **more)
 
@@ -177,7 +178,7 @@ async def test_an_event_that_cannot_be_started_stops_its_delivery_and_not_what_w
     delivery = await captured(service, said("refused", MANY))
     await batch(service)
     await batch(service)
-    assert await status(service, delivery) == ("accepted", "ValueError: not now", 99)
+    assert await status(service, delivery) == ("accepted", "ValueError: not now", 149)
     await all_batches(service)
     assert await status(service, delivery) == ("dispatched", "", MANY)
     verdicts = [one["stage"] for one in await service.verdicts(delivery)]
