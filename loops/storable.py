@@ -11,22 +11,29 @@ MOST_KEY_BYTES = 1000
 """Of a text that is looked up by: Postgres has no index entry of over 2,700 bytes. What senders mean is far shorter."""
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
-_SUSPECT = re.compile("\\\\u0000|[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Of a text that is searched: between two parts other threads have their turn.
+_PART = 64 * 1024
 
 
 def storable_text(text: str) -> str:
     """The text itself, or a copy with U+FFFD for each character that cannot be stored."""
-    if text.isascii() and "\0" not in text:
+    if "\0" in text:
+        text = text.replace("\0", _REPLACEMENT)
+    if _is_unicode(text):
         return text
-    if "\0" not in text:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return text
-    return _NOT_STORABLE.sub(_REPLACEMENT, text)
+    return "".join(_SURROGATE.sub(_REPLACEMENT, text[at : at + _PART]) for at in range(0, len(text), _PART))
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it holds no surrogate: UTF-8 has none."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def key_text(text: str) -> str:
@@ -46,7 +53,9 @@ def storable(value: object) -> JsonValue:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
         return _replaced(value)
-    return _replaced(value) if _SUSPECT.search(text) else value  # type: ignore[return-value]  # JSON was made of it
+    if "\\u0000" in text or not _is_unicode(text):
+        return _replaced(value)
+    return value  # type: ignore[return-value]  # JSON was made of it
 
 
 def _replaced(value: object) -> JsonValue:

@@ -49,6 +49,7 @@ from loops.workflows import Workflows
 from notify.posting import make_outbox
 from server.checks.outside import ChannelLook, OutsideLook, RepositoryLook
 from server.checks.tasks import TaskLook
+from server.descriptors import raise_limit, watch_descriptors
 from server.github import GitHubParts
 from server.housekeeping import first_token, measure, retain, settle_collector
 from server.listening import Listening
@@ -308,6 +309,7 @@ class Service:
         if self._wiring.dispatching and self.role != "scheduler":
             self._spawn("dispatch", self.dispatcher.forever())
         self._spawn("measure", measure(self._database, self.metrics))
+        self._spawn("descriptors", watch_descriptors())
 
     def _start_slack(self) -> None:
         """Sockets are a way to receive, so they are held open where deliveries are received."""
@@ -367,6 +369,7 @@ async def serve(
     settings: Settings, role: Role, announce: Callable[[Service], None], log_secrets: LogSecrets | None = None
 ) -> int:
     """Run a service until it is asked to stop (SIGTERM, SIGINT) or has to; the exit code, 1 if it had to."""
+    raise_limit()
     service = Service(settings, role, log_secrets=log_secrets)
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):

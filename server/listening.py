@@ -15,6 +15,9 @@ from server.whereabouts import SOCKET, announce, retract
 
 # What every system takes as the path of a socket; Linux takes 107 bytes, macOS 103.
 _LONGEST_PATH = 100
+IDLE_SECONDS = 75.0
+"""After which a connection without a whole request head is closed, a new one and one that is kept alive. Proxies keep
+theirs for a minute."""
 
 
 class Listening:
@@ -25,7 +28,9 @@ class Listening:
         self._settings = settings
         self._serves = serves
         # Signatures are over the raw bytes: a body must reach its source as it was sent.
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, auto_decompress=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, auto_decompress=False, keepalive_timeout=IDLE_SECONDS
+        )
         self._socket = settings.data_dir / SOCKET
         self._elsewhere: Path | None = None
         self._announced = False

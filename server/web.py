@@ -8,7 +8,7 @@ from loops.errors import StoreBusy
 from loops.store.readiness import touch_readiness
 from server.api import register_api
 from server.api.capture import add_capture_routes
-from server.api.hooks import BodyBudget, receive_handler
+from server.api.hooks import Beside, BodyBudget, receive_handler
 from server.api.incoming import webhook_handler
 from server.mcp.endpoint import register_mcp
 from server.nowhere import add_nowhere
@@ -20,6 +20,8 @@ from triggers.webhook import WebhookSource
 log = logging.getLogger("loops.web")
 
 _MOST_API_BODY = 4 * 1024 * 1024
+_SIGNED = frozenset({"github", "slack"})
+_SIGNED_AT_ONCE = 2
 
 
 def make_app(services: Services) -> web.Application:
@@ -27,12 +29,15 @@ def make_app(services: Services) -> web.Application:
     app = web.Application(client_max_size=_MOST_API_BODY)
     app[SERVICES] = services
     budget = BodyBudget(services.settings.max_body_bytes_in_flight)
+    # What anybody may send takes turns of its own: it must not hold up what is signed.
+    strangers = Beside()
     for source in services.sources.values():
         if isinstance(source, WebhookSource):
-            app.router.add_route("*", "/hooks/in/{token}", webhook_handler(services, source, budget))
+            app.router.add_route("*", "/hooks/in/{token}", webhook_handler(services, source, budget, strangers))
             continue
-        app.router.add_post(_hook_path(source), receive_handler(services, source, budget))
-    add_capture_routes(app, services, budget)
+        beside = Beside(_SIGNED_AT_ONCE) if source.name in _SIGNED else strangers
+        app.router.add_post(_hook_path(source), receive_handler(services, source, budget, beside))
+    add_capture_routes(app, services, budget, strangers)
     _add_health(app)
     register_api(app)
     register_mcp(app)

@@ -3,21 +3,20 @@
 One transaction a batch: it reads the definitions' epoch, takes due deliveries (their rows are the queue), parses and
 matches them, and writes verdicts, runs and the engine's segments together with what became of each delivery. A
 delivery that fails is undone alone and tried again after 1, 5 and 15 seconds, then quarantined with its error. One that
-turns on what somebody has to be asked is put off, asked for outside the transaction, and decided in a second pass.
+turns on what somebody has to be asked is put off, asked for outside the transaction, and decided in a second pass. One
+of many events is decided in parts, a batch each; one that takes long to read is read outside the transaction.
 """
 
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 
 from loops.errors import RowHeld, StoreBusy
-from loops.event import Event, event_json
+from loops.event import event_json
 from loops.packed import pack
 from loops.ports import Clock, Engine, Reader, Writer
 from loops.store import deliveries as store
@@ -27,15 +26,14 @@ from loops.store.outage import is_deadlock, is_outage
 from triggers.audience import Audience, Heard
 from triggers.definitions import Definitions
 from triggers.handoff import Handoff
+from triggers.lookahead import Ahead, Lookahead, Part, part_of
 from triggers.overlap_stage import Cancel, Starting, cancel_alone
-from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
-from triggers.reading import Read, of_posthog, read_all
+from triggers.reading import Desk, Read, Unread
 from triggers.releasing import RETRIES, Releases, told
 from triggers.repeats import reason as came_before
-from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
-from triggers.slack.handing import NOBODY_HEARS, Handing, is_handed
+from triggers.slack.handing import NOBODY_HEARS, Handing
 from triggers.source import Ignored, Source
 from triggers.stages import Stages
 from triggers.verdict import Verdict
@@ -51,9 +49,6 @@ _AT_ONCE = 8
 PACE_SECONDS = 0.05
 # How often the queue is looked at without being told: for what other processes accepted, and for retries.
 IDLE_SECONDS = 1.0
-_HELD = "debounced"
-# What is said of a delivery whose events were stopped, by stage; of all others that they came near.
-_STOPPED = {"mask": "masked", "rate_limit": "over a rate limit", "debounce": _HELD, "overlap": "stopped by overlap"}
 
 
 @dataclass(slots=True)
@@ -69,6 +64,7 @@ class BatchOutcome:
     next_hold: float = IDLE_SECONDS
     stages: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[Question, str]] = field(default_factory=list)
+    unread: list[Read] = field(default_factory=list)
 
     def count(self, verdict: Verdict) -> None:
         """One more that ended at this stage."""
@@ -98,8 +94,7 @@ class Dispatcher:
         self._reader = reader
         self._clock = clock
         self._definitions = definitions
-        self._handoff = handoff
-        self._sources = sources
+        self._desk = Desk(handoff, sources)
         self._audience = audience
         self._handing = handing
         self._observe = observe
@@ -107,7 +102,9 @@ class Dispatcher:
         self._releases = Releases(self._stages, clock)
         self._wanted = asyncio.Event()
         self._most = BATCH
-        self._holds_people = False  # all whom the batch changes
+        self._lookahead = Lookahead(self._desk, clock)
+        self._until = 0.0  # on the monotonic clock: when the batch takes no more
+        self._reading: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """Something was accepted in this process."""
@@ -115,6 +112,13 @@ class Dispatcher:
 
     async def forever(self) -> None:
         """Dispatch until cancelled; a batch in flight is committed whole or not at all."""
+        try:
+            await self._forever()
+        finally:
+            if self._reading is not None:
+                self._reading.cancel()
+
+    async def _forever(self) -> None:
         while True:
             self._wanted.clear()
             begun = time.monotonic()
@@ -144,37 +148,78 @@ class Dispatcher:
         outcome = await self._writer.run(self._batch)
         for question, delivery_id in outcome.asked:
             self._audience.rights.ask(question, delivery_id)
+        if outcome.unread and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read_beside(outcome.unread))
         if outcome.taken or outcome.released:
             self._observe(outcome, time.perf_counter() - begun)
         return outcome
 
+    async def _read_beside(self, unread: Sequence[Read]) -> None:
+        try:
+            await self._desk.read_beside(self._reader, unread)
+        except StoreBusy as error:
+            log.warning("dispatch waits for the database: %s", error.message)
+        else:
+            self.wake()
+
     def _batch(self, connection: sa.Connection) -> BatchOutcome:
         outcome = BatchOutcome()
-        found, outcome.left = store.due(connection, self._clock.now(), self._most)
+        found = self._due(connection, outcome)
         # After the deliveries were read: whatever loop was enabled before one of them was accepted is known by now.
         self._definitions.refresh(connection)
-        # Persons are held for the whole batch and before all else: two batches that hold them bit by bit could wait for
-        # each other.
         rows: dict[int, ConnectionRow | None] = {}
-        ahead = self._read(connection, [due for due in found if due.source == POSTHOG], rows)
-        self._holds_people = hold_everybody(connection, of_posthog(ahead.values()), self._clock.now())
-        settled: list[Settled] = []
-        failed: set[str | None] = set()  # subjects whose later deliveries have to wait
-        until = time.monotonic() + BATCH_SECONDS
-        for start in range(0, len(found), _AT_ONCE):
-            if start and time.monotonic() > until:
-                self._leave(found[start:], ahead, outcome)
-                break
-            some = found[start : start + _AT_ONCE]
-            outcome.taken += len(some)
-            here = ahead | self._read(connection, [due for due in some if due.id not in ahead], rows)
-            settled += self._some(connection, [here[due.id] for due in some], failed, outcome)
-        # What a batch has no time for was read in vain: the next takes no more than this had time for, then more again.
-        self._most = max(_AT_ONCE, outcome.taken) if outcome.taken < len(found) else min(BATCH, 2 * self._most)
+        ahead = self._lookahead.take(connection, [due for due in found if due.source == POSTHOG], rows)
+        outcome.unread += ahead.unread
+        outcome.left |= ahead.is_full
+        before = sum(part.progress.events for part in ahead.parts.values())
+        settled = self._decided(connection, found, ahead, rows, outcome)
         store.settle(connection, settled)
+        after = sum(part.progress.events for part in ahead.parts.values())
+        self._lookahead.decided(ahead, after - before, {one.id for one in settled})
         self._definitions.names.keep(connection, self._clock)
         self._release(connection, outcome)
         return outcome
+
+    def _due(self, connection: sa.Connection, outcome: BatchOutcome) -> list[Due]:
+        now = self._clock.now()
+        found, outcome.left = store.due(connection, now, self._most)
+        if outcome.left and all(due.source == POSTHOG for due in found):
+            # However many events wait for their turn: what comes from elsewhere does not.
+            found += store.due(connection, now, self._most, POSTHOG)[0]
+        return found
+
+    def _decided(
+        self,
+        connection: sa.Connection,
+        found: Sequence[Due],
+        ahead: Ahead,
+        rows: dict[int, ConnectionRow | None],
+        outcome: BatchOutcome,
+    ) -> list[Settled]:
+        settled: list[Settled] = []
+        failed: set[str | None] = set()  # subjects whose later deliveries have to wait
+        order = [due for due in found if due.source != POSTHOG or due.id in ahead.parts]
+        cut = ahead.cut
+        if cut is not None:  # the others first: it would take all the time there is, batch after batch
+            order.remove(cut.read.due)
+        taken, self._until = 0, time.monotonic() + BATCH_SECONDS
+        for start in range(0, len(order), _AT_ONCE):
+            if start and time.monotonic() > self._until:
+                outcome.left = True
+                break
+            some = order[start : start + _AT_ONCE]
+            taken += len(some)
+            reads = self._desk.read(connection, [due for due in some if due.id not in ahead.parts], rows)
+            parts = [ahead.parts.get(due.id) or part_of(reads[due.id]) for due in some]
+            settled += self._some(connection, parts, failed, outcome)
+        # What a batch has no time for was read in vain: the next takes no more than this had time for, then more again.
+        self._most = max(_AT_ONCE, taken) if taken < len(order) else min(BATCH, 2 * self._most)
+        outcome.taken = taken
+        if cut is not None:
+            self._until = time.monotonic() + BATCH_SECONDS
+            outcome.taken += 1
+            settled += self._some(connection, [cut], failed, outcome)
+        return settled
 
     def _release(self, connection: sa.Connection, outcome: BatchOutcome) -> None:
         """Let go what debounce holds and is due."""
@@ -187,39 +232,32 @@ class Dispatcher:
             outcome.runs += one.run_id is not None
             outcome.count(one.verdict)
 
-    def _leave(self, rest: Sequence[Due], ahead: Mapping[str, Read], outcome: BatchOutcome) -> None:
-        """What stays for the next batch is at hand for it as before."""
-        outcome.left = True
-        for due in rest:
-            read = ahead.get(due.id)
-            if read is not None and read.held is not None:
-                self._handoff.put(due.id, read.held)
-
-    def _read(
-        self, connection: sa.Connection, taken: Sequence[Due], rows: dict[int, ConnectionRow | None]
-    ) -> dict[str, Read]:
-        return {read.due.id: read for read in read_all(connection, taken, rows, self._handoff, self._sources)}
-
     def _some(
-        self, connection: sa.Connection, batch: Sequence[Read], failed: set[str | None], outcome: BatchOutcome
+        self, connection: sa.Connection, batch: Sequence[Part], failed: set[str | None], outcome: BatchOutcome
     ) -> list[Settled]:
         settled: list[Settled] = []
-        for read in batch:
-            subject = read.due.subject
-            if subject is not None and subject in failed:
+        for place, part in enumerate(batch):
+            due, before = part.read.due, part.progress.events
+            if due.subject is not None and due.subject in failed:
                 continue
-            came = self._settle(connection, read, outcome)
+            if place and len(part.events) > 1 and time.monotonic() > self._until:
+                outcome.left = True
+                failed.add(due.subject)
+                continue
+            came = self._settle(connection, part, outcome)
             if isinstance(came, Settled):
                 settled.append(came)
                 continue
-            failed.add(subject)
+            failed.add(due.subject)
+            if part.progress.events > before:
+                store.keep_progress(connection, due.id, part.progress.as_json(), part.progress.here)
             if came is not None:
-                self._put_off(connection, read, came, outcome)
+                self._put_off(connection, part.read, came, outcome)
         return settled
 
-    def _settle(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question | None:
+    def _settle(self, connection: sa.Connection, part: Part, outcome: BatchOutcome) -> Settled | Question | None:
         try:
-            return self._dispatch(connection, read, outcome)
+            return self._dispatch(connection, part, outcome)
         except RowHeld:
             outcome.left = True
             return None  # no fault of its own: it stays accepted, and the next batch takes it again
@@ -230,15 +268,14 @@ class Dispatcher:
             if is_outage(error):
                 raise  # the database itself: the whole batch is tried again
             # Whatever else it is, it is this delivery's alone: retried, then quarantined.
-            self._failed(connection, read.due, error, outcome)
+            self._failed(connection, part.read.due, error, outcome)
             return None
 
     def _put_off(self, connection: sa.Connection, read: Read, question: Question, outcome: BatchOutcome) -> None:
         due = read.due
         store.put_off(connection, due.id, due.attempts, self._clock.now() + PATIENCE, question.words)
         outcome.asked.append((question, due.id))
-        if read.held is not None:
-            self._handoff.put(due.id, read.held)
+        self._desk.give_back(read)
 
     def _failed(self, connection: sa.Connection, due: Due, error: Exception, outcome: BatchOutcome) -> None:
         reason = told(error)
@@ -252,62 +289,54 @@ class Dispatcher:
         told_of = {"delivery_id": due.id, "attempt": attempts, "reason": reason}
         log.warning("dispatch failed; it will be tried again", extra=told_of)
 
-    def _dispatch(self, connection: sa.Connection, read: Read, outcome: BatchOutcome) -> Settled | Question:
-        meaning = read.meaning
+    def _dispatch(self, connection: sa.Connection, part: Part, outcome: BatchOutcome) -> Settled | Question | None:
+        read, meaning = part.read, part.read.meaning
         if isinstance(meaning, Exception):
             raise meaning
         if isinstance(meaning, Settled):
             return meaning
-        if isinstance(meaning, list) and read.due.source == POSTHOG:
-            meaning = self._of_people(connection, read.due, meaning, read.settings)
+        if isinstance(meaning, Unread):
+            outcome.unread.append(read)
+            return None
         if isinstance(meaning, list) and read.due.source == WEBHOOK and self._audience.alone(read.connection) is None:
             meaning = Ignored("the workflow of this webhook is not enabled")
         if isinstance(meaning, Ignored):
             return Settled(read.due.id, "ignored", meaning.reason, 0)
-        return self._decide_all(connection, read, meaning, outcome)
+        return self._decide_all(connection, part, outcome)
 
-    def _decide_all(
-        self, connection: sa.Connection, read: Read, events: list[Event], outcome: BatchOutcome
-    ) -> Settled | Question:
-        due = read.due
-        started, stopped, handed = 0, Counter[str](), list[str]()
-        # Of an earlier attempt that failed at a later event: what is decided is not decided, or counted, twice.
-        decided = store.decided(connection, due.id) if len(events) > 1 else {}
-        for position, event in enumerate(events):
-            if event.uuid in decided:
-                started += decided[event.uuid]
+    def _decide_all(self, connection: sa.Connection, part: Part, outcome: BatchOutcome) -> Settled | Question | None:
+        """None where events are left for another batch."""
+        progress = part.progress
+        first, before = progress.events, progress.here
+        while part.events and (progress.events == first or time.monotonic() <= self._until):
+            begun = time.monotonic()
+            question = self._decide_some(connection, part, outcome)
+            if question is not None:
+                return question
+            self._lookahead.took(time.monotonic() - begun)
+        outcome.runs += progress.here - before
+        if part.events or not part.is_last:
+            outcome.left = True
+            return None
+        return progress.settled(part.read.due.id)
+
+    def _decide_some(self, connection: sa.Connection, part: Part, outcome: BatchOutcome) -> Question | None:
+        read, progress, some = part.read, part.progress, part.events[: self._lookahead.at_once]
+        came: Mapping[str, str] = {}
+        if read.due.source == POSTHOG:
+            some, came = self._lookahead.joined(connection, read, some)
+        for event in some:
+            if event.uuid in came:
+                progress.repeated(came_before(came[event.uuid]))
                 continue
             heard = self._audience.of(connection, read.due, event, read.connection)
-            if isinstance(heard, Question):  # nothing is decided yet: what has to be asked about comes alone
+            if isinstance(heard, Question):  # nothing of the event is decided yet
                 return heard
-            verdicts = self._decide(connection, due, heard, position)
-            started += sum(verdict.passed for verdict in verdicts)
-            handed += [verdict.reason for verdict in verdicts if is_handed(verdict)]
-            stopped.update(_STOPPED.get(verdict.stage, "came near") for verdict in verdicts if not verdict.passed)
+            verdicts = self._decide(connection, read.due, heard, progress.events)
+            progress.decided(verdicts)
             for verdict in verdicts:
                 outcome.count(verdict)
-        outcome.runs += started
-        if started or handed:
-            return Settled(due.id, "dispatched", "" if started else handed[0], started)
-        told = ", ".join(f"{stopped[what]} {what}" for what in (*_STOPPED.values(), "came near") if stopped[what])
-        if stopped[_HELD]:
-            return Settled(due.id, "dispatched", told, 0)
-        reason = f"no loop started; {told}" if told else "no loop listens for it"
-        return Settled(due.id, "ignored", reason, 0)
-
-    def _of_people(
-        self, connection: sa.Connection, due: Due, events: list[Event], settings: Mapping[str, Any]
-    ) -> list[Event] | Ignored:
-        """The events with their persons and groups, without those that another delivery has brought."""
-        came = repeats(connection, due.project_id, due.id, events)
-        new = [event for event in events if event.uuid not in came]
-        if not new:
-            return Ignored(came_before(next(iter(came.values()))) if came else "it holds no event")
-        now = self._clock.now()
-        with connection.begin_nested():
-            if not self._holds_people:
-                hold_people(connection, due.project_id, new, now)
-            return remembered(connection, due.project_id, new, settings, now)
+        return None
 
     def _decide(self, connection: sa.Connection, due: Due, heard: Heard, position: int) -> list[Verdict]:
         """Hold an event against the loops; whatever is written is undone together if anything fails."""

@@ -69,7 +69,7 @@ def find_past(connection: sa.Connection, project_id: str, wanted: str) -> PastDe
             f"the body of delivery {row['id']} is gone: retention removed it",
             hint="let the sender send it again; LOOPS_KEEP_DAYS says how long bodies are kept",
         )
-    due = Due(**{name: row[name] for name in Due.__dataclass_fields__})
+    due = Due(**{name: row[name] for name in Due.__dataclass_fields__ if name in row})
     receiver = connections.get(connection, row["connection_id"])
     return PastDelivery(due, delivery, receiver, replays.stored_events(connection, delivery.id))
 

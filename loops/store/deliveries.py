@@ -17,7 +17,8 @@ from loops.store.tables import claims, deliveries, events
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An accepted delivery that a dispatcher has taken, without its body."""
+    """An accepted delivery that a dispatcher has taken, without its body. `progress` tells how far its events are
+    decided, None where nothing is."""
 
     id: str
     project_id: str
@@ -30,6 +31,7 @@ class Due:
     epoch: int
     verified: bool
     attempts: int
+    progress: Mapping[str, Any] | None = None
 
     def delivery(self, headers: Mapping[str, str], body: bytes) -> Delivery:
         """The delivery with its headers and raw body."""
@@ -55,6 +57,14 @@ class Settled:
     status: str
     reason: str
     runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """Headers (JSON) and compressed body of a delivery; no body where it is larger than what was asked for."""
+
+    headers: str
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +130,13 @@ _DUE_NOW = (
     .limit(sa.bindparam("most", type_=sa.Integer))
     .with_for_update(skip_locked=True, of=deliveries)
 )
+_DUE_BESIDES = _DUE_NOW.where(deliveries.c.source != sa.bindparam("besides", type_=sa.String))
 _SETTLE = (
     deliveries.update()
     .where(deliveries.c.id.in_(sa.bindparam("ids", expanding=True)))
     .values(
         status=sa.bindparam("settled_as"), reason=sa.bindparam("told"),
-        runs=deliveries.c.runs + sa.bindparam("started", type_=sa.Integer), next_attempt_at=None,
+        runs=deliveries.c.runs + sa.bindparam("started", type_=sa.Integer), next_attempt_at=None, progress=sa.null(),
     )
 )  # fmt: skip
 _OWNER = sa.select(claims.c.delivery_id).where(
@@ -133,13 +144,15 @@ _OWNER = sa.select(claims.c.delivery_id).where(
 )
 
 
-def due(connection: sa.Connection, now: datetime, limit: int) -> tuple[list[Due], bool]:
+def due(connection: sa.Connection, now: datetime, limit: int, besides: str = "") -> tuple[list[Due], bool]:
     """Accepted deliveries to dispatch now, oldest first, and whether there may be more; on Postgres nobody else gets
-    them meanwhile.
+    them meanwhile. Those of the source `besides` are left out.
 
     A delivery stays behind an earlier one of its subject that has failed and is to be tried again.
     """
-    found = [Due(*row) for row in connection.execute(_DUE_NOW, {"now": now, "most": limit})]
+    query = _DUE_BESIDES if besides else _DUE_NOW
+    told = {"now": now, "most": limit} | ({"besides": besides} if besides else {})
+    found = [Due(*row) for row in connection.execute(query, told)]
     taken = _in_order(connection, found) if connection.dialect.name == "postgresql" else found
     return taken, len(found) == limit or len(taken) < len(found)
 
@@ -159,15 +172,16 @@ def _in_order(connection: sa.Connection, taken: list[Due]) -> list[Due]:
     return [one for one in taken if one.subject not in behind] if behind else taken
 
 
-def bodies(connection: sa.Connection, ids: Sequence[str]) -> dict[str, tuple[str, bytes]]:
-    """Headers (JSON) and compressed body of each delivery that still has them. Nothing is decoded here: one that is
-    damaged must not stop the others."""
+def bodies(connection: sa.Connection, ids: Sequence[str], most_bytes: int | None = None) -> dict[str, StoredBody]:
+    """What each delivery came with that still has it, bodies only up to so many bytes. Nothing is decoded here: one
+    that is damaged must not stop the others."""
     if not ids:
         return {}
-    rows = connection.execute(
-        sa.select(deliveries.c.id, deliveries.c.headers, deliveries.c.body).where(deliveries.c.id.in_(ids))
-    )
-    return {row[0]: (row[1] or "{}", row[2]) for row in rows if row[2] is not None}
+    wanted = sa.true() if most_bytes is None else deliveries.c.size <= most_bytes
+    body = sa.case((wanted, deliveries.c.body), else_=None)
+    query = sa.select(deliveries.c.id, deliveries.c.headers, body).where(deliveries.c.id.in_(ids))
+    rows = connection.execute(query.where(deliveries.c.body.is_not(None)))
+    return {row[0]: StoredBody(row[1] or "{}", row[2]) for row in rows}
 
 
 def briefs(connection: sa.Connection, ids: Sequence[str], most_bytes: int) -> list[Brief]:
@@ -191,6 +205,15 @@ def settle(connection: sa.Connection, settled: Sequence[Settled]) -> None:
         alike.setdefault((one.status, one.reason, one.runs), []).append(one.id)
     for (status, reason, count), ids in alike.items():
         connection.execute(_SETTLE, {"ids": ids, "settled_as": status, "told": reason, "started": count})
+
+
+def keep_progress(connection: sa.Connection, delivery_id: str, progress: Mapping[str, Any], runs: int) -> None:
+    """Some events of a delivery are decided, and have started so many runs more."""
+    connection.execute(
+        deliveries.update()
+        .where(deliveries.c.id == delivery_id)
+        .values(progress=dict(progress), runs=deliveries.c.runs + runs)
+    )
 
 
 def put_off(connection: sa.Connection, delivery_id: str, attempts: int, until: datetime, reason: str) -> None:
@@ -262,12 +285,6 @@ def brought_by(
         )
         found |= {row[0]: (row[1], row[2]) for row in rows}
     return found
-
-
-def decided(connection: sa.Connection, delivery_id: str) -> dict[str, int]:
-    """The events of a delivery whose verdicts are stored, by uuid, with how many runs each started."""
-    rows = connection.execute(sa.select(events.c.uuid, events.c.verdicts).where(events.c.delivery_id == delivery_id))
-    return {uuid: sum(verdict["passed"] for verdict in verdicts or ()) for uuid, verdicts in rows}
 
 
 def claim(connection: sa.Connection, workflow_id: str, meaning: str, delivery_id: str, now: datetime) -> str | None:

@@ -106,7 +106,7 @@ class Delivery(SQLModel, table=True):
     """One arrival, raw. The row is the queue: `accepted` waits for dispatch.
 
     `epoch` is the definitions' epoch in the transaction that accepted it. `body` is zstd; retention empties body and
-    headers first and deletes the row (its key) later.
+    headers first and deletes the row (its key) later. `progress` tells how far one of many events is decided.
     """
 
     __tablename__ = "loops_deliveries"
@@ -151,6 +151,7 @@ class Delivery(SQLModel, table=True):
     body: bytes | None = None
     size: int
     runs: int = 0
+    progress: dict[str, Any] | None = json_field()
 
 
 class Event(SQLModel, table=True):

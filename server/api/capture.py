@@ -3,7 +3,6 @@
 Browsers of any origin may send here, and here alone: nothing on these paths reads a cookie or tells anything.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,11 +12,11 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from loops.errors import LoopsError, PayloadMalformed, SignatureInvalid
+from loops.errors import LoopsError, PayloadMalformed, PayloadTooLarge, SignatureInvalid
 from loops.event import JsonValue
-from loops.threads import off_loop
-from server.api.hooks import BodyBudget, Counted, Refused, read_body, refusal
+from server.api.hooks import Beside, BodyBudget, Counted, Refused, read_body, refusal
 from server.services import Services
+from triggers.costly import LARGE
 from triggers.posthog import PostHogSource
 from triggers.posthog.body import LIMIT, decode, unpack
 from triggers.posthog.event import api_key
@@ -53,9 +52,6 @@ _CONFIGURATION: dict[str, JsonValue] = {
     "isAuthenticated": False,
     "supportedCompression": ["gzip", "gzip-js", "base64"],
 }
-_SMALL = 128 * 1024
-_SMALL_PACKED = 4 * 1024  # gzip makes a thousand times as much of it at most
-_LARGE_AT_ONCE = 2
 _LONGEST_HEADER = 1000
 _DAY = "86400"
 
@@ -68,13 +64,17 @@ class _Decoded(NamedTuple):
     value: JsonValue
     size: int
 
+    @property
+    def is_large(self) -> bool:
+        return self.size > LARGE
 
-def add_capture_routes(app: web.Application, services: Services, budget: BodyBudget) -> None:
+
+def add_capture_routes(app: web.Application, services: Services, budget: BodyBudget, beside: Beside) -> None:
     """Add every path that an SDK asks for, with and without its last slash; none where PostHog is no source."""
     source = services.sources.get("posthog")
     if not isinstance(source, PostHogSource):
         return
-    capture = _Capture(services, source, budget)
+    capture = _Capture(services, source, budget, beside)
     routes: list[tuple[tuple[str, ...], str, _Handler]] = [
         (CAPTURE_PATHS, "POST", capture.receive),
         (FLAG_PATHS, "POST", _configuration),
@@ -99,13 +99,13 @@ def _spellings(path: str) -> tuple[str, ...]:
 class _Capture:
     """Takes captures, and counts and logs them as deliveries are."""
 
-    def __init__(self, services: Services, source: PostHogSource, budget: BodyBudget) -> None:
+    def __init__(self, services: Services, source: PostHogSource, budget: BodyBudget, beside: Beside) -> None:
         self._services = services
         self._source = source
         self._budget = budget
         self._counted = Counted(services.metrics, source.name)
         self._refused = Refused(source.name)
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._beside = beside
 
     async def receive(self, request: web.Request) -> web.Response:
         begun = perf_counter()
@@ -134,7 +134,8 @@ class _Capture:
                 raise SignatureInvalid(
                     "the api_key is of no connection", hint="loops integrations create posthog --set api_key=…"
                 )
-            arrival = self._source.captured(decoded.value, len(body), decoded.size)
+            read = partial(self._source.captured, decoded.value, len(body), decoded.size)
+            arrival = await self._beside.run(read) if decoded.is_large else read()
             incoming = Incoming(request.headers, body)
             await self._services.intake.accept(self._source, connection, incoming, arrival)
         finally:
@@ -143,19 +144,17 @@ class _Capture:
         return _answer(_STATUS)
 
     async def _decode(self, body: bytes) -> _Decoded:
-        """Small bodies at once; large ones, and those that may become large, off the event loop and few at a time."""
-        if len(body) <= _SMALL and not _is_packed(body):
-            return _decoded(body)
-        async with self._large:
-            return await off_loop(partial(_decoded, body))
+        """What is small at once, also unpacked; what is large off the event loop and few at a time."""
+        if len(body) <= LARGE:
+            try:
+                return _decoded(body, LARGE)
+            except PayloadTooLarge:
+                pass  # it unpacks to more: off the loop it may
+        return await self._beside.run(partial(_decoded, body, LIMIT))
 
 
-def _is_packed(body: bytes) -> bool:
-    return len(body) > _SMALL_PACKED and body.lstrip()[:1] not in {b"{", b"["}
-
-
-def _decoded(body: bytes) -> _Decoded:
-    unpacked = unpack(body)
+def _decoded(body: bytes, limit: int) -> _Decoded:
+    unpacked = unpack(body, limit)
     return _Decoded(decode(unpacked), len(unpacked))
 
 

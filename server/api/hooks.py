@@ -4,17 +4,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic, perf_counter
+from typing import TypeVar
 
 import msgspec
 from aiohttp import ClientPayloadError, web
 
 from loops.errors import DeliveryError, LoopsError, NotFound, PayloadMalformed, PayloadTooLarge, StoreBusy, StoreError
+from loops.threads import off_loop
 from server.metrics import Metrics
 from server.services import Services
+from triggers.costly import is_costly
 from triggers.intake import Answer
 from triggers.source import Incoming, Source
+
+T = TypeVar("T")
 
 log = logging.getLogger("loops.hooks")
 
@@ -47,8 +52,21 @@ class BodyBudget:
         self._left += size
 
 
+class Beside:
+    """Reads what is large beside the event loop, few at a time: everybody else's turn comes between two bits of it, and
+    waits for as many bits as are read at once."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def run(self, fn: Callable[[], T]) -> T:
+        """Do that in its turn."""
+        async with self._turns:
+            return await off_loop(fn)
+
+
 def receive_handler(
-    services: Services, source: Source, budget: BodyBudget
+    services: Services, source: Source, budget: BodyBudget, beside: Beside
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     """The handler of one source."""
     counted = Counted(services.metrics, source.name)
@@ -57,7 +75,7 @@ def receive_handler(
     async def receive(request: web.Request) -> web.Response:
         begun = perf_counter()
         try:
-            response = await _receive(services, source, budget, request)
+            response = await _receive(services, source, budget, beside, request)
         except LoopsError as error:
             response = refusal(error)
             refused.add(request.match_info["connection"], response.status, error)
@@ -133,13 +151,19 @@ def _shown(connection: str) -> str:
     return connection if _is_id(connection) else "?"
 
 
-async def _receive(services: Services, source: Source, budget: BodyBudget, request: web.Request) -> web.Response:
+async def _receive(
+    services: Services, source: Source, budget: BodyBudget, beside: Beside, request: web.Request
+) -> web.Response:
     connection_id = _number(request.match_info["connection"])
     opened = services.book.known(connection_id, source.name) or await services.book.get(connection_id, source.name)
     body, held = await read_body(request, source.limit, budget)
     try:
         incoming = Incoming(request.headers, body, request.raw_path.partition("?")[2])
-        answer = await services.intake.receive(source, opened, incoming)
+        if is_costly(source.name, body):
+            arrival = await beside.run(partial(source.receive, incoming, opened.secrets))
+            answer = await services.intake.accept(source, opened, incoming, arrival)
+        else:
+            answer = await services.intake.receive(source, opened, incoming)
     finally:
         budget.give_back(held)
     return accepted(answer)

@@ -234,7 +234,8 @@ def fused_wiring(fuse: Fuse) -> Wiring:
         steps=steps,
         models=lambda models: replace(models, default="scripted:killed", scripts={"killed": lambda: script(fuse)}),
         notifiers=lambda notifiers: FusedNotifiers(notifiers, fuse),
-        sources={name: FusedSource(source, fuse) for name, source in SOURCES.items()},
+        # PostHog's is itself: only by what it is are captures received.
+        sources={name: FusedSource(source, fuse) for name, source in SOURCES.items()} | {"posthog": SOURCES["posthog"]},
         routes=(web.post("/arm", arm),),
     )
 

@@ -1,6 +1,7 @@
 """Killed with -9 at every transition, on both databases, and started again: one run, each step once, one result."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -9,9 +10,11 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
+from loops.store import connections
 from loops.store.tables import deliveries, run_steps, runs
+from server.app import Wiring
 from tests.acceptance.victims import OPEN, Places, Victim, free_port, named, prepare, together
-from tests.integration.running import delay_action, eventually, issue, log_action, workflow
+from tests.integration.running import PROJECT, delay_action, eventually, issue, log_action, running, workflow
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
 
@@ -45,6 +48,11 @@ LIFE = workflow(
     delay_action("pause", "1s"),
     log_action("second", "second {steps.first.text}"),
 )
+
+KEY = "phc_killed"
+MANY = 300
+ORDERED = workflow("ordered", log_action("note", "noted"))
+ORDERED["actions"][0]["config"] = {"type": "event", "filters": {"events": [{"id": "order"}]}}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -145,3 +153,34 @@ async def test_after_all_that_there_is_one_run_for_each_delivery(victims):
         stored = await victim.found(sa.select(deliveries.c.id))
         assert sorted(run["delivery_id"] for run in found) == sorted(row["id"] for row in stored)
         assert {run["status"] for run in found} == {"completed"}
+
+
+@pytest.mark.parametrize(("lane", "point", "nth"), [(0, "dispatch:after", 1), (1, "dispatch:inside", 2)])
+async def test_killed_between_two_parts_of_a_delivery_each_event_becomes_one_run(victims, lane, point, nth):
+    sent = [{"event": "order", "distinct_id": f"p{n}", "uuid": str(uuid.uuid4())} for n in range(MANY)]
+    body = json.dumps({"api_key": KEY, "batch": sent}).encode()
+    of_these = sa.select(runs.c.event_uuid).where(runs.c.event_name == "order")
+
+    async def killed_between(victim: Victim) -> None:
+        await victim.end()
+        async with running(victim.folder, victim.url, role="web", wiring=Wiring(dispatching=False)) as desk:
+            sealed, now = desk.services.box.seal({"api_key": KEY}), desk.services.clock.now()
+            await desk.write(
+                lambda c: connections.insert(
+                    c, project_id=PROJECT, kind="posthog", name="app", config={}, secrets=sealed, now=now
+                )
+            )
+            await desk.create(ORDERED)
+        victim.begin()
+        await victim.arm(point, nth)
+        assert await victim.call("/batch/", data=body) == 200
+        await victim.died()
+        assert 0 < len(await victim.found(of_these)) < MANY
+        victim.begin()
+        settled = sa.select(deliveries.c.status, deliveries.c.runs).where(deliveries.c.source == "posthog")
+        await eventually(lambda: victim.found(settled), lambda found: found[0]["status"] != "accepted")
+        assert [tuple(row.values()) for row in await victim.found(settled)] == [("dispatched", MANY)]
+        found = [row["event_uuid"] for row in await victim.found(of_these)]
+        assert sorted(found) == sorted(one["uuid"] for one in sent)
+
+    await asyncio.gather(*(killed_between(victim) for victim in victims[2 * lane : 2 * lane + 2]))

@@ -21,7 +21,7 @@ from loops.store.tables import deliveries
 from server.app import Wiring
 from tests.conftest import new_postgres
 from tests.integration.running import PROJECT, Running, log_action, running, workflow
-from triggers import dispatch
+from triggers import dispatch, lookahead
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.postgres]
 
@@ -121,7 +121,7 @@ async def known(service: Running, table: sa.Table, *keys: str) -> list[Any]:
 async def test_persons_whom_two_batches_change_are_held_in_one_order(both, monkeypatch):
     said = [("ada", "a"), ("bob", "b"), ("bob", "c"), ("ada", "d")]
     await captured(both[0], *(setting(who, key) for who, key in said))
-    crossing(monkeypatch, dispatch, "remembered")
+    crossing(monkeypatch, lookahead, "remembered")
     assert await dispatched(both) == [2, 2]
     assert await known(both[0], persons, "ada", "bob") == [{"a": 1, "d": 1}, {"b": 1, "c": 1}]
 
@@ -132,7 +132,7 @@ async def test_groups_that_two_batches_change_are_held_in_one_order(both, monkey
         both[0],
         *(identified(name, key) for name, key in said),
     )
-    crossing(monkeypatch, dispatch, "remembered")
+    crossing(monkeypatch, lookahead, "remembered")
     assert await dispatched(both) == [2, 2]
     assert await known(both[0], groups, "acme", "Bolt") == [{"a": 1, "d": 1}, {"b": 1, "c": 1}]
 
@@ -144,7 +144,7 @@ async def test_whoever_is_only_seen_again_is_not_waited_for(both, monkeypatch):
     await both[0].write(lambda connection: connection.execute(persons.update().values(seen_at=long_ago)))
     said = [told("seen", "cy"), told("seen", "dan"), told("seen", "dan"), told("seen", "cy")]
     await captured(both[0], *said)
-    crossing(monkeypatch, dispatch, "remembered")
+    crossing(monkeypatch, lookahead, "remembered")
     assert await dispatched(both) == [2, 2]
     query = sa.select(persons.c.seen_at).where(persons.c.distinct_id.in_(["cy", "dan"]))
     seen = await both[0].read(lambda connection: connection.execute(query).scalars().all())

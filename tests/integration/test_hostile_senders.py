@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
+from server import listening
 from server.api import hooks
-from tests.integration.running import Running, issue, running
+from tests.integration.running import Running, issue, running, settings_for
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -54,6 +56,25 @@ async def test_a_body_that_does_not_arrive_in_time_is_given_up(live: Running, mo
     body = (await reader.read(4000)).partition(b"\r\n\r\n")[2]
     assert "did not arrive" in json.loads(body)["error"]["message"]
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /hooks/github/1 HTTP/1.1\r\nHost: x\r\nX-A: ", b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"]
+)
+async def test_a_connection_whose_next_request_does_not_come_is_closed(
+    sent: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "IDLE_SECONDS", 0.3)
+    one = listening.Listening(settings_for(tmp_path, f"sqlite:///{tmp_path / 'loops.db'}"), web.Application())
+    await one.open()
+    try:
+        host, port = one.address.removeprefix("http://").rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(sent)
+        await asyncio.wait_for(reader.read(), 20)  # to its end, which only the other side makes
+        writer.close()
+    finally:
+        await one.close(0)
 
 
 async def test_a_broken_request_leaves_nothing_of_itself_in_the_log(

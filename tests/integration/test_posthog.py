@@ -7,6 +7,7 @@ import hmac
 import io
 import itertools
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from loops.store.people_tables import groups, persons
 from loops.store.tables import deliveries, events
 from tests.integration.serving import Api, eventually, fresh_project, workflow
 from tests.unit.triggers.posthog.test_mutations import CAPTURES, WEBHOOKS, mutated
+from triggers.posthog.body import decode
 
 SECRET = "whsec_" + base64.b64encode(b"a key of some bytes").decode()
 
@@ -260,6 +262,36 @@ async def test_what_is_over_the_limit_unpacked_is_refused_before_it_is_read(api:
     assert (status, told["error"]["code"]) == (413, "delivery.too_large")
     status, told, _ = await post(api, "/e/?compression=lz64", b"x")
     assert (status, told["error"]["message"]) == (400, "compression lz64 is not read")
+
+
+@pytest.mark.parametrize("size", [10, 300_000], ids=["small", "large"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+async def test_what_is_large_or_becomes_so_is_read_beside_the_event_loop(
+    api: Api, monkeypatch: pytest.MonkeyPatch, size: int, pack: Callable[[bytes], bytes]
+) -> None:
+    beside: list[bool] = []
+
+    def noting(body: bytes) -> object:
+        beside.append(threading.current_thread() is not threading.main_thread())
+        return decode(body)
+
+    monkeypatch.setattr("server.api.capture.decode", noting)
+    monkeypatch.setattr("triggers.posthog.receive.decode", noting)
+    event = said(properties={"text": "a" * size})
+    key = f"phc_{uuid.uuid4().hex}"
+    hook = await connected(api, api_key=key)
+    assert (await post(api, "/batch/", pack(json.dumps({"api_key": key, "batch": [event]}).encode())))[0] == 200
+    assert (await post(api, hook, pack(json.dumps({"event": event}).encode())))[0] == 202
+    assert beside[:2] == [size > 10, size > 10]
+
+
+async def test_what_nests_without_end_is_refused_whoever_sends_it(api: Api) -> None:
+    nest = b",".join([b"[" * 190 + b"]" * 190] * 13_000)
+    body = gzip.compress(b'{"event":{"event":"x","properties":{"a":[' + nest + b"]}}}")
+    status, told, _ = await post(api, await connected(api, api_key=f"phc_{uuid.uuid4().hex}"), body)
+    assert (status, "values" in told["error"]["message"]) == (413, True)
+    status, told, _ = await post(api, "/batch/", body)
+    assert (status, "values" in told["error"]["message"]) == (413, True)
 
 
 async def test_a_connections_key_counts_from_when_it_is_made_until_it_is_gone(api: Api) -> None:

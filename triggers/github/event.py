@@ -9,6 +9,7 @@ import msgspec
 
 from loops.event import Delivery, Event, JsonValue
 from loops.storable import key_text, storable_text
+from triggers.github.kinds import is_push
 from triggers.github.payload import Account, Decoded, Payload, Subject
 from triggers.json_body import whole
 from triggers.properties import LazyProperties
@@ -84,13 +85,13 @@ def subject_key(payload: Payload) -> str | None:
     return key_text(f"{place}@{payload.ref}" if payload.ref else f"{place}")
 
 
-def actor_access(event_type: str, sender: Account, subject: Subject) -> tuple[str, str]:
+def actor_access(event_type: str, payload: Payload, sender: Account, subject: Subject) -> tuple[str, str]:
     """ "write" or "read", as far as the payload alone tells what the person who acted may do, and what it goes by.
 
-    Only who may write can push. Otherwise `author_association` speaks of the subject's author, so it counts when that
-    is who acted.
+    Only who may write can push, and the body tells that it is a push: the header is not signed. Otherwise
+    `author_association` speaks of the subject's author, so it counts when that is who acted.
     """
-    if event_type == "push":
+    if is_push(event_type, payload):
         return "write", "only who may write can push"
     author, association = subject.user or subject.author, subject.author_association
     if author is None or author.login is None or author.login != sender.login:
@@ -102,7 +103,7 @@ def actor_access(event_type: str, sender: Account, subject: Subject) -> tuple[st
 def _flat(delivery: Delivery, payload: Payload, subject: Subject, app_slug: str) -> dict[str, JsonValue]:
     repository, sender, topic = payload.repository, payload.sender or _NOBODY, _topic(payload)
     event_type, is_bot = delivery.name, sender.type == "Bot"
-    access, reason = actor_access(event_type, sender, subject)
+    access, reason = actor_access(event_type, payload, sender, subject)
     return {
         "integration_id": delivery.connection_id,
         "event_type": event_type,

@@ -97,7 +97,7 @@ def decode(body: bytes) -> Decoded:
     try:
         payload = _DECODER.decode(body)
     except msgspec.DecodeError:
-        payload = _picked(Payload, tolerant_object(body))
+        return Decoded(body, _picked(Payload, tolerant_object(body)))
     except RecursionError:
         raise too_nested(body) from None
     check_nesting(body)

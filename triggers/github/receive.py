@@ -8,6 +8,7 @@ from loops.event import Delivery, Event
 from loops.storable import storable_text
 from triggers.github.event import subject_key, to_event, topic
 from triggers.github.ignored import ignored_reason
+from triggers.github.kinds import foreign_field
 from triggers.github.payload import Decoded, decode
 from triggers.github.signature import verify
 from triggers.json_body import from_form
@@ -41,6 +42,9 @@ class GitHubSource:
         key = _required(headers, "x-github-delivery")
         decoded = _decoded(headers, incoming.body)
         payload = decoded.payload
+        foreign = foreign_field(name, payload)
+        if foreign is not None:
+            raise _other_event(name, foreign)
         ignored = ignored_reason(name, payload)
         topics, changes = (topic(name, payload),), name in _CHANGES_RIGHTS
         return Arrival(key, name, subject_key(payload), decoded, ignored, topics=topics, changes_rights=changes)
@@ -64,6 +68,11 @@ def _required(headers: Mapping[str, str], name: str) -> str:
     if value and len(value) <= _MOST_HEADER:
         return storable_text(value)
     raise _unfit(value, _SHOWN[name])
+
+
+def _other_event(name: str, field: str) -> PayloadMalformed:
+    message = f"the header X-GitHub-Event says {name}, and the body holds {field!r}, which that event never has"
+    return PayloadMalformed(message, path="X-GitHub-Event", hint="send the name that GitHub sent with this body")
 
 
 def _unfit(value: str, name: str) -> PayloadMalformed:

@@ -21,8 +21,12 @@ LIMIT = 20 * 1024 * 1024
 WEBHOOK_LIMIT = 5 * 1024 * 1024
 """The same of a webhook destination's body, which tells of one event."""
 
-MOST_COMMAS = 500_000
-"""What holds more values than this takes a hundred times its size in memory, and is nobody's batch."""
+MOST_VALUES = 500_000
+"""What holds more, told by commas and brackets, takes a hundred times its size in memory and long to read,
+and is nobody's batch."""
+
+MOST_DIGITS = 1_000_000
+"""In numbers of 500 digits or more: what they take to read grows with the square of their length."""
 
 MOST_TOLERATED = 2 * 1024 * 1024
 """What only the tolerant decoder reads may not be larger: it is slow, and anybody can send to a capture endpoint."""
@@ -34,6 +38,8 @@ _FIELD = "data"
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_\s-]+={0,2}")
 _MOST_LAYERS = 4  # a form that holds base64 of gzip of JSON
 _ANY: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
+_LONG_NUMBER = 500
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def unpack(body: bytes, limit: int = LIMIT) -> bytes:
@@ -83,9 +89,9 @@ def _from_base64(body: bytes) -> bytes:
 
 
 def decode(body: bytes) -> JsonValue:
-    """Unpacked JSON as a value, every text in it storable. Raises PayloadMalformed."""
-    if body.count(b",") > MOST_COMMAS:
-        raise PayloadTooLarge(f"the body holds more than {MOST_COMMAS} values", hint="send smaller batches")
+    """Unpacked JSON as a value, every text in it storable. Raises PayloadMalformed, and PayloadTooLarge for what would
+    take too long."""
+    _check_cost(body)
     try:
         value = _ANY.decode(body)
     except msgspec.DecodeError as error:
@@ -94,8 +100,19 @@ def decode(body: bytes) -> JsonValue:
             raise PayloadMalformed(
                 message, path="body", hint="send smaller batches, as a JSON encoder writes them"
             ) from error
-        value = tolerant(body)
+        return tolerant(body)
     except RecursionError:
         raise too_nested(body) from None
     check_nesting(body)
     return storable(value) if b"\\u0000" in body else value
+
+
+def _check_cost(body: bytes) -> None:
+    """Whoever knows a public key can send: nothing is decoded that would hold up everybody else."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise PayloadTooLarge(f"the body holds more than {MOST_VALUES} values", hint="send smaller batches")
+    if len(body) > MOST_DIGITS:
+        long_numbers = body.translate(_AS_ZEROS).count(b"0" * _LONG_NUMBER)
+        if long_numbers * _LONG_NUMBER > MOST_DIGITS:
+            message = f"the body holds more than {MOST_DIGITS} digits in numbers of {_LONG_NUMBER} or more"
+            raise PayloadTooLarge(message, hint="send long numbers as text that is not made of digits alone")

@@ -1,4 +1,6 @@
 import json
+import sys
+from types import FrameType
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
@@ -42,6 +44,43 @@ def test_nesting_is_refused_exactly_above_the_limit(value: Any, levels: int, ind
 @given(values=st.lists(texts, min_size=60, max_size=120))
 def test_brackets_in_text_never_count(values: list[str]) -> None:
     check_nesting(json.dumps([{"[[": [value, {}]} for value in values] + ["[" * 300]).encode())
+
+
+def calls_of(body: bytes) -> int:
+    """How many calls of C the check takes."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        check_nesting(body)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_what_nests_deep_is_passed_over_as_often_as_what_is_flat() -> None:
+    deep = b"[" + b",".join([b"[" * 199 + b"]" * 199] * 500) + b"]"
+    flat = b"[" + b",".join([b"[]"] * (199 * 500)) + b"]"
+    assert calls_of(deep) <= calls_of(flat) + 4
+    assert calls_of(deep) * 2 >= calls_of(b"[" + deep[1:-1] + b"," + deep[1:-1] + b"]") - 20
+
+
+@pytest.mark.parametrize("at", [0, 16 * 1024 - 150, 16 * 1024, 40_000], ids=str)
+def test_it_counts_over_the_parts_that_a_large_body_is_counted_in(at: int) -> None:
+    before = b"[]," * (at // 2)
+    check_nesting(b"[" + before + b"[" * 199 + b"]" * 199 + b"]")
+    with pytest.raises(PayloadMalformed, match=f"at character {len(before) + 200}"):
+        check_nesting(b"[" + before + b"[" * 200 + b"]" * 200 + b"]")
+
+
+def test_what_only_the_tolerant_decoder_reads_may_not_nest_deeper_either() -> None:
+    with pytest.raises(PayloadMalformed, match="nests deeper"):
+        tolerant(b'["\\ud800",' + b"[" * 250 + b"]" * 250 + b"]")
 
 
 @given(before=st.binary(max_size=4), text=st.text(), after=st.booleans(), plus=st.booleans())

@@ -133,6 +133,15 @@ def test_case_51_whoever_pushed_may_write() -> None:
     assert properties("push", fixture("push__branch"))["actor_access"] == "write"
 
 
+@pytest.mark.parametrize("missing", ["ref", "before", "after"])
+def test_what_is_only_called_a_push_gives_nobody_the_right_to_write(missing: str) -> None:
+    assert properties("push", without(fixture("push__branch"), missing))["actor_access"] == "read"
+    # Stored before the header was held against the body.
+    events = SOURCE.parse(delivery("push", fixture("issue_comment__created")), None, {})
+    assert isinstance(events, list)
+    assert "push" not in str(events[0].properties["actor_access_reason"])
+
+
 def test_gh_01_a_payload_without_a_sender_is_an_event_of_an_unknown_actor() -> None:
     closed = without(fixture("pull_request__opened", action="closed"), "sender", "installation")
     event = parsed("pull_request", closed)

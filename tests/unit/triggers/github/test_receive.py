@@ -84,6 +84,24 @@ def test_the_signature_is_checked_before_anything_is_said_of_the_rest() -> None:
         receive("issues", b"no json", x_hub_signature_256=None, x_github_event=None)
 
 
+@pytest.mark.parametrize(
+    ("said", "event", "name", "field"),
+    [
+        ("push", "issue_comment", "issue_comment__created", "action"),
+        ("push", "issues", "issues__opened", "action"),
+        ("issues", "issue_comment", "issue_comment__created", "comment"),
+        ("pull_request", "pull_request_review", "pull_request_review__submitted", "review"),
+        ("create", "issues", "issues__opened", "action"),
+    ],
+)
+def test_a_body_of_another_event_than_the_header_says_is_refused(said: str, event: str, name: str, field: str) -> None:
+    assert receive(event, fixture(name)).name == event
+    error = refused(said, fixture(name))
+    assert error.path == "X-GitHub-Event"
+    assert f"says {said}" in error.message
+    assert repr(field) in error.message
+
+
 def test_gh_06_a_body_with_any_characters_is_verified_as_bytes() -> None:
     title = "🎉 中文 cafe\N{COMBINING ACUTE ACCENT} “x”"
     issue = {**fixture("issues__opened")["issue"], "title": title}

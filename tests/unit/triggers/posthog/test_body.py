@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loops.errors import DeliveryError, PayloadMalformed, PayloadTooLarge
-from triggers.posthog.body import LIMIT, MOST_COMMAS, MOST_TOLERATED, decode, unpack
+from triggers.posthog.body import LIMIT, MOST_DIGITS, MOST_TOLERATED, MOST_VALUES, decode, unpack
 
 VALUE = {"api_key": "phc_1", "batch": [{"event": "a b+c", "properties": {"text": "für ☃"}}]}
 JSON = json.dumps(VALUE).encode()
@@ -71,7 +71,24 @@ def test_a_bomb_in_layers_is_refused_or_comes_to_nothing(layers: int) -> None:
 
 def test_a_list_of_millions_of_nothings_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(PayloadTooLarge, match="values"):
-        decode(b"[" + b"[]," * (MOST_COMMAS + 1) + b"[]]")
+        decode(b"[" + b"[]," * (MOST_VALUES + 1) + b"[]]")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"[" * 190 + b"]" * 190, b'{"a":{"a":{}}}', b'{"a":1,"b":2}', b"[[],[]]"],
+    ids=repr,
+)
+def test_values_are_counted_however_they_lie_in_one_another(value: bytes) -> None:
+    with pytest.raises(PayloadTooLarge, match="values"):
+        decode(b"[" + b",".join([value] * (MOST_VALUES // 2)) + b"]")
+
+
+def test_numbers_without_end_are_refused_before_they_are_decoded_and_a_few_are_read() -> None:
+    number = b"7" * 4000
+    with pytest.raises(PayloadTooLarge, match="digits"):
+        decode(b"[" + b",".join([number] * (MOST_DIGITS // 1000)) + b"]")
+    assert decode(b"[" + number + b', "' + b"a" * MOST_DIGITS + b'"]') == [int(number), "a" * MOST_DIGITS]
 
 
 @pytest.mark.parametrize(
