@@ -149,6 +149,7 @@ async def test_who_waited_for_an_answer_that_took_its_output_away_writes_nothing
 
     def settles(connection: Any) -> None:
         row = output_answers.held(connection, this)
+        assert row is not None
         output_answers.answered(connection, row, {"did": "happened"}, {"status": "written", "due_at": None}, now)
         settled.set()
         time.sleep(0.2)  # the sender asks for its lease meanwhile
