@@ -29,6 +29,7 @@ WORKFLOW, TRIGGER, TOKEN, SECRET = "workflow", "trigger", "token", "webhook_secr
 _TOKEN_BYTES = 32
 _LAST_ID_DIGITS = 9
 _NO_ADDRESS = "there is no such webhook"
+_WHERE = "loops webhook WORKFLOW shows the address of a webhook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +122,13 @@ async def webhook_at(book: ConnectionBook, token: str) -> OpenConnection:
     """The webhook with this token. Raises NotFound in the same words whatever is wrong with it."""
     number, _, rest = token.partition("-")
     if not rest or not (number.isascii() and number.isdigit() and len(number) <= _LAST_ID_DIGITS):
-        raise NotFound(_NO_ADDRESS)
+        raise NotFound(_NO_ADDRESS, hint=_WHERE)
     try:
         found = book.known(int(number), KIND) or await book.get(int(number), KIND)
     except NotFound:
-        raise NotFound(_NO_ADDRESS) from None
+        raise NotFound(_NO_ADDRESS, hint=_WHERE) from None
     if not hmac.compare_digest(_digest(found.secrets.get(TOKEN, "")), _digest(token)):
-        raise NotFound(_NO_ADDRESS)
+        raise NotFound(_NO_ADDRESS, hint=_WHERE)
     return found
 
 

@@ -13,8 +13,11 @@ _MOST_LISTED = 10
 
 def remove(connection: sa.Connection, project_id: str, connection_id: int, *, force: bool) -> None:
     """Delete a connection of a project. Raises NotFound; without `force` Conflict with the names of what needs it."""
+    known = connections.get(connection, connection_id)
+    # All of its kind, in one order: which one is the last stays so until this one is gone.
+    alike = [] if known is None else connections.held_of_kind(connection, project_id, known.kind)
     row = connections.held(connection, project_id, connection_id)
-    needed_by = [] if force else _needed_by(connection, row)
+    needed_by = [] if force else _needed_by(connection, row, is_last=len(alike) == 1)
     if needed_by:
         more = f" and {len(needed_by) - _MOST_LISTED} more" if len(needed_by) > _MOST_LISTED else ""
         raise Conflict(
@@ -24,12 +27,11 @@ def remove(connection: sa.Connection, project_id: str, connection_id: int, *, fo
     connections.delete(connection, project_id, connection_id)
 
 
-def _needed_by(connection: sa.Connection, row: ConnectionRow) -> list[str]:
+def _needed_by(connection: sa.Connection, row: ConnectionRow, *, is_last: bool) -> list[str]:
     """The workflows that would miss it, archived ones left out, and failures that are told over it.
 
     A workflow that hears over any connection of a kind, or works on a repository, needs the last one of that kind.
     """
-    is_last = len(connections.listed(connection, row.project_id, row.kind)) == 1
     names = [
         repr(one.name)
         for one in workflows.kept(connection, row.project_id)

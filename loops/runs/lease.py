@@ -12,7 +12,6 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +20,7 @@ import sqlalchemy as sa
 from loops.errors import Conflict, StoreBusy
 from loops.ports import Reader, Writer
 from loops.runs.engine import EngineClient, EngineHost
-from loops.store.columns import from_micros
+from loops.store.columns import database_now, from_micros
 from loops.store.tables import leases
 
 log = logging.getLogger("loops.lease")
@@ -30,16 +29,6 @@ TTL_SECONDS = 10.0
 BEAT_SECONDS = 2.0
 # A process that could not renew for this long stops by itself before others take its runs over.
 _SURRENDER_SECONDS = 0.6 * TTL_SECONDS
-
-
-def database_now(connection: sa.Connection) -> datetime:
-    """The present instant by the database's clock."""
-    if connection.dialect.name != "postgresql":
-        return datetime.now(UTC)
-    micros = connection.execute(
-        sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
-    ).scalar_one()
-    return from_micros(micros)
 
 
 def renew(connection: sa.Connection, executor_id: str, role: str) -> None:

@@ -24,6 +24,16 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def database_now(connection: sa.Connection) -> datetime:
+    """The present instant by the database's clock, which all processes share."""
+    if connection.dialect.name != "postgresql":
+        return datetime.now(UTC)
+    micros = connection.execute(
+        sa.text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+    ).scalar_one()
+    return from_micros(micros)
+
+
 class Instant(sa.types.TypeDecorator[datetime]):
     """An aware datetime, stored as microseconds since 1970: exact, sortable, free of zones on both databases."""
 

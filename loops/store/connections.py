@@ -139,6 +139,12 @@ def held(connection: sa.Connection, project_id: str, connection_id: int) -> Conn
     return ConnectionRow(*row)
 
 
+def held_of_kind(connection: sa.Connection, project_id: str, kind: str) -> list[ConnectionRow]:
+    """The connections of this kind in this project, in the order they were made, held until the transaction ends."""
+    query = sa.select(*_CONNECTION).where(connections.c.project_id == project_id, connections.c.kind == kind)
+    return [ConnectionRow(*row) for row in connection.execute(query.order_by(connections.c.id).with_for_update())]
+
+
 def listed(connection: sa.Connection, project_id: str, kind: str | None = None) -> list[ConnectionRow]:
     """The connections of a project, in the order they were made."""
     query = sa.select(*_CONNECTION).where(connections.c.project_id == project_id)

@@ -1,7 +1,8 @@
 """Outputs that people have answered, as SQL over a connection inside the caller's transaction.
 
-Whoever sends one for a person has a lease on its row: `sender` until `due_at`. Its writes are guarded as those of the
-worker of a task are; see outputs.hold.
+Whoever sends one for a person has a lease on its row: `sender` until `due_at`, by the database's clock. Its writes are
+guarded as those of the worker of a task are; see outputs.hold. Right before each request it asks for its lease again;
+see outputs.keep_lease.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import RunFenced
+from loops.store.columns import database_now
 from loops.store.output_tables import task_outputs
-from loops.store.outputs import OutputRow, this_output, unpacked
+from loops.store.outputs import LEASE, OutputRow, this_output, unpacked
 from loops.store.task_tables import tasks
 from loops.store.tasks import ClaimedTask, claimed_task
 
@@ -29,6 +31,18 @@ def held(connection: sa.Connection, this: tuple[str, int]) -> OutputRow | None:
     return None if row is None else unpacked(row)
 
 
+def sent_until(connection: sa.Connection, this: tuple[str, int]) -> datetime | None:
+    """Until when somebody has a lease on an output that the caller holds; None where nobody sends it."""
+    live = sa.select(task_outputs.c.due_at).where(
+        task_outputs.c.task_id == this[0],
+        task_outputs.c.number == this[1],
+        task_outputs.c.sender.is_not(None),
+        task_outputs.c.due_at > database_now(connection),
+    )
+    until: datetime | None = connection.execute(live).scalar()
+    return until
+
+
 def answered(
     connection: sa.Connection, row: OutputRow, answer: Mapping[str, Any], follows: Mapping[str, Any], now: datetime
 ) -> OutputRow:
@@ -40,31 +54,32 @@ def answered(
     return replace(row, **values)
 
 
-def due(connection: sa.Connection, now: datetime) -> list[tuple[str, int]]:
+def due(connection: sa.Connection) -> list[tuple[str, int]]:
     """The outputs that somebody has to send now: those that were asked for, and those whose sender died."""
+    now = database_now(connection)
     query = sa.select(task_outputs.c.task_id, task_outputs.c.number).where(task_outputs.c.due_at <= now)
     return [(row[0], row[1]) for row in connection.execute(query.order_by(task_outputs.c.due_at).limit(20))]
 
 
-def take(
-    connection: sa.Connection, this: tuple[str, int], sender: str, now: datetime, until: datetime
-) -> tuple[ClaimedTask, OutputRow] | None:
-    """Take an output that is due, with the task that it is of; None where somebody else did."""
+def take(connection: sa.Connection, this: tuple[str, int], sender: str) -> tuple[ClaimedTask, OutputRow] | None:
+    """Take an output that is due, for LEASE, with the task that it is of; None where somebody else did."""
     row = held(connection, this)
+    now = database_now(connection)
     task = connection.execute(sa.select(tasks).where(tasks.c.id == this[0])).mappings().first()
     if row is None or task is None or row.due_at is None or row.due_at > now:
         return None
     if row.status not in _OPEN:
         connection.execute(this_output(this).values(due_at=None, sender=None))
         return None
-    connection.execute(this_output(this).values(sender=sender, due_at=until))
+    connection.execute(this_output(this).values(sender=sender, due_at=now + LEASE))
     return claimed_task(connection, dict(task), row.turn), row
 
 
-def renew(connection: sa.Connection, this: tuple[str, int], sender: str, until: datetime) -> None:
-    """The sender still lives. Raises RunFenced where it has the output no more."""
-    mine = this_output(this).where(task_outputs.c.sender == sender)
-    if not connection.execute(mine.values(due_at=until)).rowcount:
+def renew(connection: sa.Connection, this: tuple[str, int], sender: str) -> None:
+    """The sender still lives. Raises RunFenced where it has the output no more, or its lease has lapsed."""
+    now = database_now(connection)
+    mine = this_output(this).where(task_outputs.c.sender == sender, task_outputs.c.due_at > now)
+    if not connection.execute(mine.values(due_at=now + LEASE)).rowcount:
         raise RunFenced(f"output {this[1]} of task {this[0]} is sent by another worker")
 
 

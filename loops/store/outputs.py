@@ -7,13 +7,14 @@ to `written` or `refused`: who finds one uncertain has to look outside before an
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
 import zstandard
 
 from loops.errors import RunFenced
+from loops.store.columns import database_now
 from loops.store.once import insert_once
 from loops.store.output_tables import task_outputs
 from loops.store.task_tables import tasks
@@ -22,6 +23,8 @@ from loops.store.threads import WORKING
 
 OutputStatus = Literal["proposed", "staged", "refused", "written", "uncertain", "waiting"]
 
+LEASE = timedelta(seconds=30)
+"""How long who sends an output for a person has it, unless that is renewed; longer than any one request may take."""
 A_TURN = frozenset({"pull_request"})
 """The kinds that are counted a turn: each may have a change. All others are counted a task."""
 
@@ -113,10 +116,31 @@ def add(
 def hold(connection: sa.Connection, task_id: str, owner: str) -> None:
     """Let nobody else take over the task, or an output of it that `owner` sends for a person, until the transaction
     ends. Raises RunFenced where somebody has."""
-    sends = sa.exists().where(task_outputs.c.task_id == tasks.c.id, task_outputs.c.sender == owner)
-    held = sa.select(tasks.c.id).where(tasks.c.id == task_id, sa.or_(tasks.c.owner == owner, sends))
-    if connection.execute(held.with_for_update()).first() is None:
+    held = sa.select(tasks.c.owner).where(tasks.c.id == task_id).with_for_update()
+    if connection.execute(held).scalar() == owner:
+        return
+    # A statement of its own: what the one above waited for is not in its snapshot.
+    sends = sa.select(task_outputs.c.number).where(task_outputs.c.task_id == task_id, task_outputs.c.sender == owner)
+    if connection.execute(sends).first() is None:
         raise RunFenced(f"task {task_id} has been taken over by another worker")
+
+
+def keep_lease(connection: sa.Connection, row: tuple[str, int], owner: str) -> None:
+    """Right before a request: `owner` still has the output, and for LEASE from now on where it sends it for a person.
+    Raises RunFenced, also where that lease has lapsed and nobody has taken it yet."""
+    hold(connection, row[0], owner)
+    now = database_now(connection)
+    sends = (task_outputs.c.task_id == row[0], task_outputs.c.number == row[1], task_outputs.c.sender == owner)
+    lapsed = sa.select(task_outputs.c.number).where(*sends, task_outputs.c.due_at <= now)
+    if connection.execute(lapsed).first() is not None:
+        raise RunFenced(f"the lease on output {row[1]} of task {row[0]} has lapsed")
+    connection.execute(task_outputs.update().where(*sends).values(due_at=now + LEASE))
+
+
+def writing_again(connection: sa.Connection, row: tuple[str, int], owner: str, now: datetime) -> None:
+    """Say that another request goes out for an output whose writing began. Raises RunFenced."""
+    keep_lease(connection, row, owner)
+    connection.execute(this_output(row).values(updated_at=now))
 
 
 def keep_patch(
@@ -137,7 +161,7 @@ def keep_head(
     connection: sa.Connection, row: tuple[str, int], owner: str, branch: str, head: str, now: datetime
 ) -> None:
     """Say where a change is about to be pushed, and which commit. Raises RunFenced."""
-    hold(connection, row[0], owner)
+    keep_lease(connection, row, owner)
     connection.execute(this_output(row).values(branch=branch, head=head, updated_at=now))
 
 
@@ -153,7 +177,10 @@ def move(
     begins: bool = False,
 ) -> None:
     """Say where an output stands; whether writing `begins` now is counted. Raises RunFenced."""
-    hold(connection, row[0], owner)
+    if begins:
+        keep_lease(connection, row, owner)
+    else:
+        hold(connection, row[0], owner)
     attempts = task_outputs.c.attempts + int(begins)
     # Who sends it for a person has it until it has come to something.
     rests: Mapping[str, None] = {} if begins else {"sender": None, "due_at": None}

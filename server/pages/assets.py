@@ -7,6 +7,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from server.api.errors import nothing_here
+
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FOREVER = "public, max-age=31536000, immutable"
 _HEADERS = {
@@ -45,7 +47,9 @@ async def serve_asset(request: web.Request) -> web.Response:
     """GET /static/{name}"""
     asset = _assets().get(request.match_info["name"])
     if asset is None:
-        return web.Response(status=404, text="not found", headers=_HEADERS)
+        refused = nothing_here(request, (), "each page names its own assets: load it anew")
+        refused.headers.update(_HEADERS)
+        return refused
     is_named = request.query.get("v") == asset.version
     return web.Response(
         body=asset.body,

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
-from loops.store.outputs import OutputRow
+from loops.store.outputs import OutputRow, this_output
 from server.auth import Role
 from tests.doubles.github import says
 from tests.doubles.github_repository import NAME
@@ -110,6 +112,32 @@ async def test_an_uncertain_one_is_looked_for_before_it_is_written_again_and_wri
     await desk.says(lost, "send")
     assert (await desk.rests(lost)).url == "https://hub/1"
     assert len(lab.hub.comments) == 2
+
+
+async def test_while_it_is_being_sent_nobody_answers_and_who_lost_its_lease_sends_nothing_more(lab, desk):
+    row = await desk.left("commenting", DENIED)
+    asked = asyncio.Event()
+
+    async def busy(request: web.Request) -> web.Response | None:
+        if request.method != "POST" or asked.is_set():
+            return None
+        asked.set()
+        return web.json_response({"message": "secondary rate limit"}, status=429, headers={"Retry-After": "1"})
+
+    lab.hub.fault = busy
+    assert (await desk.says(row, "send"))[0] == 202
+    await asyncio.wait_for(asked.wait(), 10)
+    async with desk_of(lab, "editor") as other:
+        for what, body in (("send", {}), ("settle", {"url": "https://hub/1"})):
+            status, told = await other.says(row, what, **body)
+            assert (status, "is being sent" in told["error"]["message"]) == (409, True)
+            assert "ask again after 20" in told["error"]["hint"]
+    lapsed = this_output((row.task_id, row.number)).values(due_at=datetime.now(UTC) - timedelta(seconds=1))
+    await lab.service.write(lambda connection: connection.execute(lapsed))
+    sent = await desk.rests(row)
+    # It was begun anew by somebody who looked first, and not by the one whose lease had lapsed.
+    assert (sent.status, sent.attempts, len(lab.hub.comments)) == ("written", row.attempts + 2, 1)
+    lab.hub.fault = None
 
 
 async def test_what_was_refused_is_sent_once_its_cause_is_mended_and_its_patch_can_be_had(lab, desk):

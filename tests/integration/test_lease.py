@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from loops.errors import Conflict, StoreBusy
 from loops.ports import DeliveryRow, Receipt
 from loops.runs import lease
-from loops.runs.lease import Leaseholder, SingleProcessLock, bury, database_now, living, release, renew
+from loops.runs.lease import Leaseholder, SingleProcessLock, bury, living, release, renew
+from loops.store.columns import database_now
 from loops.store.database import Database, open_database
 from loops.store.tables import leases
 from tests.integration.running import eventually

@@ -1,5 +1,8 @@
 """An output of which a dead worker left only that writing began: looked for first, and never written twice."""
 
+import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,6 +16,7 @@ from loops.agent.interruption import Abort
 from loops.clock import SystemClock
 from loops.errors import ExternalError, RunFenced, Unreached
 from loops.own_output import Marks
+from loops.store import output_answers
 from loops.store import outputs as store
 from loops.store.database import Database, open_database
 from loops.store.outputs import OutputRow
@@ -130,3 +134,31 @@ async def test_a_change_of_which_secrets_were_blotted_out_is_written_by_none_but
     (row,) = await writer.write(job, Destination(Desk(), remote, Base(Path("/nowhere"), "main", "0" * 40)))  # type: ignore[arg-type]
     assert row.status == "refused"
     assert "the worker that read it died (run the loop again)" in row.reason
+
+
+@pytest.mark.postgres
+async def test_who_waited_for_an_answer_that_took_its_output_away_writes_nothing(postgres_url):
+    opened, now, settled = open_database(postgres_url), datetime.now(UTC), threading.Event()
+    task = await (await TaskRows(opened.writer, "default", "w", "r").create()).begin()
+    this = (task.id, 1)
+
+    def lent(connection: Any) -> None:
+        store.add(connection, task.id, OWNER, "k", "comment", "acme/widgets", {"body": "Look."}, 1, now)
+        store.move(connection, this, OWNER, "uncertain", now, reason="begun", begins=True)
+        connection.execute(store.this_output(this).values(sender="one", due_at=now + timedelta(seconds=20)))
+
+    def settles(connection: Any) -> None:
+        row = output_answers.held(connection, this)
+        assert row is not None
+        output_answers.answered(connection, row, {"did": "happened"}, {"status": "written", "due_at": None}, now)
+        settled.set()
+        time.sleep(0.2)  # the sender asks for its lease meanwhile
+
+    await opened.writer.run(lent)
+    await opened.writer.run(lambda connection: store.keep_lease(connection, this, "one"))
+    answer = asyncio.create_task(opened.writer.run(settles))
+    await asyncio.to_thread(settled.wait, 10)
+    with pytest.raises(RunFenced):
+        await opened.writer.run(lambda connection: store.writing_again(connection, this, "one", now))
+    await answer
+    await opened.aclose()

@@ -459,7 +459,8 @@ async def test_what_pages_load_is_kept_by_browsers_until_it_changes(site: Site) 
 
 @pytest.mark.parametrize("path", ["/static/none.css", "/static/..%2Frendering.py", "/static/%2Fetc%2Fpasswd"])
 async def test_nothing_else_of_the_machine_is_served(site: Site, path: str) -> None:
-    assert (await site.get(path)).status == 404
+    answer = await site.get(path)
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "application/json")
 
 
 async def test_no_page_says_so_to_everybody_and_shows_the_way_to_those_who_are_signed_in(site: Site) -> None:

@@ -110,6 +110,7 @@ async def test_an_empty_event_is_refused_and_nothing_is_stored(api: Api) -> None
 async def test_an_address_that_nobody_gave_is_404_in_one_and_the_same_words(api: Api, token: str) -> None:
     status, told = await send(api, f"/hooks/in/{token}")
     assert (status, told["error"]["message"]) == (404, "there is no such webhook")
+    assert "loops webhook WORKFLOW" in told["error"]["hint"]
 
 
 async def test_the_number_of_another_kind_of_connection_is_no_address(api: Api) -> None:

@@ -5,7 +5,7 @@
     staged               -- "send it"            --> waiting --> as every other that is written
 
 Everything here is part of the caller's transaction. Who answers first is recorded; another answer is a conflict, the
-same one again from the same person changes nothing.
+same one again from the same person changes nothing. Nobody answers while it is being sent.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from loops.errors import Conflict, NotFound, RequestError
 from loops.store import output_answers as store
 from loops.store import tasks as task_store
 from loops.store import threads as thread_store
+from loops.store.columns import database_now
 from loops.store.outputs import OutputRow
 from loops.tasks.outputs.writing import MASKED
 
@@ -69,7 +70,8 @@ def again(
     if row.kind == "pull_request":
         _check_patch(row)
     answer = _answer(row, who, "again", now)
-    return store.answered(connection, row, answer, {"status": "waiting", "due_at": now}, now)
+    follows = {"status": "waiting", "due_at": database_now(connection)}
+    return store.answered(connection, row, answer, follows, now)
 
 
 def sendable(row: OutputRow) -> bool:
@@ -84,7 +86,7 @@ def was(row: OutputRow) -> str:
 
 
 def _held(connection: "Connection", who: Person, this: tuple[str, int]) -> OutputRow:
-    """The output, held, whose turn is over: nobody else writes it. Raises NotFound or Conflict."""
+    """The output, held, whose turn is over and which nobody sends now. Raises NotFound or Conflict."""
     task = task_store.get(connection, this[0], who.project_id)
     row = store.held(connection, this)
     if row is None:
@@ -93,7 +95,17 @@ def _held(connection: "Connection", who: Person, this: tuple[str, int]) -> Outpu
     works = thread is not None and thread.status == thread_store.WORKING and row.turn >= thread.turn
     if works or not task_store.get(connection, task.id).over:
         raise Conflict("the task is still at work, and deals with it by itself", hint="wait until it has ended")
+    _check_rests(connection, who, row)
     return row
+
+
+def _check_rests(connection: "Connection", who: Person, row: OutputRow) -> None:
+    """Raises Conflict where somebody sends it now, but for who asked for that and was told so."""
+    until = store.sent_until(connection, (row.task_id, row.number))
+    if until is None or (row.status == "waiting" and _same(row, who, "again")):
+        return
+    hint = f"ask again after {until.isoformat(timespec='seconds')}: by then it has come to something, or is tried again"
+    raise Conflict(f"the {_kind(row)} is being sent{_by(row)}", hint=hint)
 
 
 def _check_patch(row: OutputRow) -> None:

@@ -26,10 +26,11 @@ class Writing:
     repeatable: bool = False
 
 
-async def attempted(writing: Writing, pauses: Sequence[float]) -> str:
+async def attempted(writing: Writing, pauses: Sequence[float], still: Callable[[], Awaitable[None]]) -> str:
     """The address of what was written, tried again after each of `pauses` (in seconds) where nothing was.
 
-    Raises what it is refused with (ExternalError, RepositoryError), or Unsettled.
+    Raises what it is refused with (ExternalError, RepositoryError), Unsettled, or what `still` raises, which is asked
+    after each pause whether it is still this caller that writes.
     """
     for pause in (*pauses, None):
         try:
@@ -42,6 +43,7 @@ async def attempted(writing: Writing, pauses: Sequence[float]) -> str:
             if pause is None or not _passes(error):
                 raise
             await asyncio.sleep(max(pause, min(_asked_to_wait(error), _LONGEST_WAIT)))
+            await still()
     raise AssertionError("the last try returns or raises")
 
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from loops.ports import Clock, Reader, Writer
 from loops.store import output_answers as store
 from loops.store import outputs as output_store
 from loops.store.ids import new_id
-from loops.store.outputs import OutputRow
+from loops.store.outputs import LEASE, OutputRow
 from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask
 from loops.tasks.equipment import Job
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("loops.outputs")
 
 LOOK_SECONDS = 1.0
-LEASE = timedelta(seconds=30)
 _NO_BASE = Base(Path("/nowhere"), "", "")
 
 
@@ -77,10 +75,9 @@ class OutputSender:
 
     async def once(self) -> None:
         """All that is due. Raises StoreBusy or RunFenced."""
-        now = self._stores.clock.now()
-        for this in await self._stores.reader.read(lambda connection: store.due(connection, now)):
-            sender, at = new_id(), self._stores.clock.now()
-            place = (this, sender, at, at + LEASE)
+        for this in await self._stores.reader.read(store.due):
+            sender = new_id()
+            place = (this, sender)
             taken = await persist(self._stores.writer, lambda connection, place=place: store.take(connection, *place))  # type: ignore[misc]
             if taken is not None:
                 async with self._alive(this, sender):
@@ -88,7 +85,7 @@ class OutputSender:
 
     @asynccontextmanager
     async def _alive(self, this: tuple[str, int], sender: str) -> AsyncIterator[None]:
-        """The lease is held meanwhile. One that is lost stops nothing: the next write is refused."""
+        """The lease is held meanwhile. Once it is lost the next request is not sent; see outputs.keep_lease."""
         beating = asyncio.create_task(self._beat(this, sender))
         try:
             yield
@@ -99,8 +96,7 @@ class OutputSender:
     async def _beat(self, this: tuple[str, int], sender: str) -> None:
         while True:
             await asyncio.sleep(LEASE.total_seconds() / 3)
-            place = (this, sender, self._stores.clock.now() + LEASE)
-            await self._stored(lambda connection, place=place: store.renew(connection, *place))  # type: ignore[misc]
+            await self._stored(lambda connection: store.renew(connection, this, sender))
 
     async def _send(self, task: ClaimedTask, row: OutputRow, sender: str) -> None:
         job = Job(task, sender, Abort())

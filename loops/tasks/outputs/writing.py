@@ -4,8 +4,9 @@
    by branch or by marker, before it does anything.
 2. A pull request can be asked for again and again: its commit is the same commit, its branch the same branch, and
    GitHub opens one for a branch. Adding labels is no different.
-3. A comment or an issue whose request got no answer is looked for, and not sent again by the worker that sent it.
-4. What breaks a rule, or what GitHub refuses, is `refused`, and says why.
+3. Right before each request the worker asks whether the output is still its own; one that lost it sends nothing more.
+4. A comment or an issue whose request got no answer is looked for, and not sent again by the worker that sent it.
+5. What breaks a rule, or what GitHub refuses, is `refused`, and says why.
 """
 
 import asyncio
@@ -155,7 +156,8 @@ class OutputWriter:
                 absent = address is None
                 if address is None:
                     await self._move(job, row, "uncertain", _BEGUN, begins=True)
-                    address = await job.abort.within(attempted(writing, self._how.pauses), _LONGEST)
+                    tried = attempted(writing, self._how.pauses, lambda: self._still(job, row))
+                    address = await job.abort.within(tried, _LONGEST)
             await self._move(job, row, "written", url=address)
         except Interrupted as error:
             await self._move(job, row, "uncertain", _CUT_SHORT if isinstance(error, Aborted) else _TOO_LONG)
@@ -214,12 +216,18 @@ class OutputWriter:
                 there = await _open_pull(to.desk, onto) if onto else None
                 await self._about_to_push(job, to, row, (branch, sha))
                 await applied.push(sha, branch, to.remote.access, onto=bool(onto))
+                await self._still(job, row)
                 return there or await to.desk.open_pull_request(branch, title, whole)
 
             async def find() -> str | None:
                 return await (_pushed_onto(to.desk, onto, sha) if onto else to.desk.pull_request(branch))
 
             yield Writing(write, find, repeatable=True)
+
+    async def _still(self, job: Job, row: OutputRow) -> None:
+        """Right before a request that follows another. Raises RunFenced where it is this worker's no more."""
+        now, this = self._clock.now(), (row.task_id, row.number)
+        await self._stored(lambda connection: store.writing_again(connection, this, job.owner, now))
 
     async def _about_to_push(self, job: Job, to: Destination, row: OutputRow, pushed: tuple[str, str]) -> None:
         """Before it: its webhook is known as own output, and later turns know where to look."""
