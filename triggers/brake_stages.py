@@ -96,7 +96,8 @@ def put_off(
     held = hold(rule, held_before, now)
     row = _row(wanted, due, key, held)
     passed_over = None if before is None else counted_of(before.counted)
-    if before is not None and rest_until is not None and now < before.last_at:
+    is_over = before is not None and rest_until is not None and now < before.last_at
+    if before is not None and is_over:
         row = replace(before, first_at=held.first_at, count=held.count)  # what is held came after it
         passed_over = wanted.counted
     elif before is not None:
@@ -105,6 +106,7 @@ def put_off(
     if rest_until is not None:
         row = replace(row, due_at=max(row.due_at, rest_until))
         told = f"held until {instant_words(row.due_at)}: of a burst{key_words(key)} the last goes on"
+        told = f"passed over for one that came after it, which is {told}" if is_over else told
     if passed_over is not None:
         holds.save(connection, row)
         give_back(connection, wanted.workflow_id, passed_over, now)

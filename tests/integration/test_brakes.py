@@ -585,12 +585,29 @@ async def test_a_burst_that_is_played_again_after_a_later_one_starts_as_well(ser
         ids.append(await sent(service, "acme/reversed"))
         clock.go(pause)
     await later(service, flow)
-    for first in (3, 2, 0):  # the last before what is of its burst, then the burst before that
-        await missed(service, flow, since=came[first])
+    await missed(service, flow, since=came[3])
+    (over,) = await missed(service, flow, since=came[2])
+    assert over.verdict.reason.startswith("replay 1: passed over for one that came after it, which is held until 20")
     await missed(service, flow)
     clock.go(30)
     await all_batches(service)
     assert await stages(service, ids) == ["debounce", "start", "debounce", "start"]
+
+
+async def test_one_that_is_played_again_while_its_period_holds_it_has_a_number_and_a_run_of_its_own(service, clock):
+    flow = await braked(service, "acme/numbers", debounce={"quiet": 1, "longest": 5}, status="draft")
+    delivery = await sent(service, "acme/numbers")
+    clock.go(5)
+    await later(service, flow)
+    assert len(await missed(service, flow)) == 1
+    (one,) = await service.services.replays.delivery(PROJECT, delivery, flow)
+    assert one.replay == 2
+    clock.go(10)
+    await all_batches(service)
+    assert {run["replay"]: run["id"] == one.run for run in await service.runs(flow)} == {1: False, 2: True}
+    assert [(v["stage"], v["replay"]) for v in await service.verdicts(delivery)] == [("start", 1), ("start", 2)]
+    row = await service.delivery(delivery)
+    assert (row["runs"], "2 runs started by replays" in row["reason"].split(", ")) == (2, True)
 
 
 async def test_the_sweeper_lets_begin_what_another_release_left_waiting(service, clock):
