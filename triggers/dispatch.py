@@ -32,7 +32,6 @@ from triggers.people import hold_everybody, hold_people, remembered
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.reading import Read, of_posthog, read_all
 from triggers.releasing import RETRIES, Releases, told
-from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.rights import PATIENCE, Question
 from triggers.slack.handing import NOBODY_HEARS, Handing, is_handed
@@ -302,7 +301,7 @@ class Dispatcher:
         came = repeats(connection, due.project_id, due.id, events)
         new = [event for event in events if event.uuid not in came]
         if not new:
-            return Ignored(came_before(next(iter(came.values()))) if came else "it holds no event")
+            return Ignored(next(iter(came.values())) if came else "it holds no event")
         now = self._clock.now()
         with connection.begin_nested():
             if not self._holds_people:
