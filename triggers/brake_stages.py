@@ -121,7 +121,7 @@ def _held(row: HoldRow) -> Held:
 
 def _arrived(rule: Debounce, row: HoldRow, now: datetime) -> Held | None:
     """What is held, as it would be had it been decided when it arrived, with one that arrived at `now`, which may be
-    before it; None where that one would have gone on before the first of these came, or not have waited for the last."""
+    before it; None where that one would have gone on before the first of these came, or before the last."""
     first = min(row.first_at, now)
     if now < row.first_at and (row.first_at >= now + rule.quiet or row.last_at >= now + rule.longest):
         return None

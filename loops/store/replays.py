@@ -30,7 +30,7 @@ class StoredEvent:
 def next_number(connection: sa.Connection, project_id: str, source: str, event_uuid: str, workflow_id: str) -> int:
     """The number of the next replay: those by which debounce holds the event are given too. The caller holds the
     workflow's row, so nobody else is given it."""
-    last = connection.execute(
+    last: int | None = connection.execute(
         sa.select(sa.func.max(runs.c.replay)).where(
             runs.c.workflow_id == workflow_id,
             runs.c.event_uuid == event_uuid,
@@ -39,7 +39,7 @@ def next_number(connection: sa.Connection, project_id: str, source: str, event_u
         )
     ).scalar()
     stored = _verdicts(connection, project_id, source, event_uuid)
-    held = [one.get("replay", 0) for one in stored if one["workflow"] == workflow_id and one.get("hold")]
+    held: list[int] = [one.get("replay", 0) for one in stored if one["workflow"] == workflow_id and one.get("hold")]
     return max(last or 0, *held, 0) + 1
 
 
