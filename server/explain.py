@@ -32,7 +32,6 @@ from triggers.names import other_names
 from triggers.past import as_stored, has_body
 from triggers.people import joined
 from triggers.posthog.event import SOURCE as POSTHOG
-from triggers.repeats import reason as came_before
 from triggers.repeats import repeats
 from triggers.slack.handing import HANDED
 from triggers.source import Ignored, Source
@@ -166,7 +165,7 @@ def _as_decided(connection: sa.Connection, found: _Found, events: list[Event]) -
     if events and events[0].source == POSTHOG:
         project_id = found.delivery["project_id"]
         came = repeats(connection, project_id, found.delivery["id"], events)
-        found.notes += sorted({f"of an event: {came_before(other)}" for other in came.values()})
+        found.notes += sorted({f"of an event: {words}" for words in came.values()})
         events = [event for event in events if event.uuid not in came]
         fresh = [event for event in events if not has_body(found.known, event)]
         now = {event.uuid: event for event in joined(connection, project_id, fresh, found.settings)}

@@ -16,7 +16,7 @@ from loops.store.ids import new_id
 from triggers.brakes import Debounce, Held, Limited, RateLimit, hold, hold_words, key_words, limit, limit_words
 from triggers.counted import Counted, counted_of
 from triggers.giving_back import give_back
-from triggers.keys import EventJson, Key, instant_words
+from triggers.keys import EventJson, Key, digest_of, instant_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,27 @@ def put_off(
     event: EventJson,
     rest_until: datetime | None = None,
 ) -> Passed | HoldRow:
-    """Hold the event. Where another of its key was due before it came, that one has to be released first: it is what is
-    returned, and nothing is held. What counted an event that another takes the place of is given back. Raises RowHeld
-    while another process is deciding on the same key.
+    """Hold the event. Where another of its key went on before it came, that one has to be released first: it is what
+    is returned, and nothing is held. What counted an event that another takes the place of is given back. Raises
+    RowHeld while another process is deciding on the same key.
 
     In a replay events come faster than they came: until `rest_until` nobody else lets go what it holds, so that the
-    rest of a burst can take its place. Which of them make a burst is decided by when they arrived all the same."""
+    rest of a burst can take its place. Which of them make a burst is decided by when they arrived all the same. What a
+    replay holds has a key of its own: it is no burst with what comes meanwhile."""
     now = due.received_at
     key = rule.key.of(event, now)
+    if rest_until is not None:
+        key = replace(key, digest=digest_of(event, "replay", key.digest))
     before = holds.lock(connection, wanted.workflow_id, key.digest)
-    held_before = None if before is None else _held(before) if rest_until is None else _arrived(rule, before)
-    if before is not None and held_before is not None and now >= held_before.due_at:
+    held_before = None if before is None else _held(before) if rest_until is None else _arrived(rule, before, now)
+    if before is not None and (held_before is None or now >= held_before.due_at):
         return before
     held = hold(rule, held_before, now)
     row = _row(wanted, due, key, held)
     passed_over = None if before is None else counted_of(before.counted)
-    if before is not None and rest_until is not None and now < before.last_at:
-        row = replace(before, count=held.count)  # what is held came after it
+    is_over = before is not None and rest_until is not None and now < before.last_at
+    if before is not None and is_over:
+        row = replace(before, first_at=held.first_at, count=held.count)  # what is held came after it
         passed_over = wanted.counted
     elif before is not None:
         row = replace(row, id=before.id, attempts=before.attempts)
@@ -102,6 +106,7 @@ def put_off(
     if rest_until is not None:
         row = replace(row, due_at=max(row.due_at, rest_until))
         told = f"held until {instant_words(row.due_at)}: of a burst{key_words(key)} the last goes on"
+        told = f"passed over for one that came after it, which is {told}" if is_over else told
     if passed_over is not None:
         holds.save(connection, row)
         give_back(connection, wanted.workflow_id, passed_over, now)
@@ -114,9 +119,13 @@ def _held(row: HoldRow) -> Held:
     return Held(row.first_at, row.last_at, row.due_at, row.count)
 
 
-def _arrived(rule: Debounce, row: HoldRow) -> Held:
-    """What is held, due as it would have been had it been decided when it arrived."""
-    return Held(row.first_at, row.last_at, min(row.last_at + rule.quiet, row.first_at + rule.longest), row.count)
+def _arrived(rule: Debounce, row: HoldRow, now: datetime) -> Held | None:
+    """What is held, as it would be had it been decided when it arrived, with one that arrived at `now`, which may be
+    before it; None where that one would have gone on before the first of these came, or before the last."""
+    first = min(row.first_at, now)
+    if now < row.first_at and (row.first_at >= now + rule.quiet or row.last_at >= now + rule.longest):
+        return None
+    return Held(first, row.last_at, min(row.last_at + rule.quiet, first + rule.longest), row.count)
 
 
 def _row(wanted: Wanted, due: Due, key: Key, held: Held) -> HoldRow:

@@ -31,7 +31,6 @@ from triggers.overlap_stage import Cancel, Starting, cancel_alone
 from triggers.posthog.event import SOURCE as POSTHOG
 from triggers.reading import Desk, Read, Unread
 from triggers.releasing import RETRIES, Releases, told
-from triggers.repeats import reason as came_before
 from triggers.rights import PATIENCE, Question
 from triggers.slack.handing import NOBODY_HEARS, Handing
 from triggers.source import Ignored, Source
@@ -327,7 +326,7 @@ class Dispatcher:
             some, came = self._lookahead.joined(connection, read, some)
         for event in some:
             if event.uuid in came:
-                progress.repeated(came_before(came[event.uuid]))
+                progress.repeated(came[event.uuid])
                 continue
             heard = self._audience.of(connection, read.due, event, read.connection)
             if isinstance(heard, Question):  # nothing of the event is decided yet

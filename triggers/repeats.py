@@ -10,9 +10,10 @@ from loops.store.deliveries import brought_by
 
 
 def repeats(connection: sa.Connection, project_id: str, delivery_id: str, events: Sequence[Event]) -> dict[str, str]:
-    """Which of the events another delivery has brought, by uuid.
+    """What is said of those of the events that another delivery has brought, by uuid.
 
-    What came unverified does not count against the verified event: anybody can send what is not verified.
+    What came unverified does not count against the verified event: anybody can send what is not verified. So the other
+    one may have come later.
     """
     if not events:
         return {}
@@ -23,10 +24,7 @@ def repeats(connection: sa.Connection, project_id: str, delivery_id: str, events
             continue
         other, verified = stored[event.uuid]
         if other != delivery_id and (verified or not event.verified):
-            found[event.uuid] = other
+            again = "again verified" if verified and not event.verified else "again"
+            # Ids of deliveries sort by when they came.
+            found[event.uuid] = f"the same event came {again if other > delivery_id else 'before'}, in delivery {other}"
     return found
-
-
-def reason(delivery_id: str) -> str:
-    """What is said of such an event."""
-    return f"the same event came before, in delivery {delivery_id}"

@@ -28,8 +28,9 @@ class StoredEvent:
 
 
 def next_number(connection: sa.Connection, project_id: str, source: str, event_uuid: str, workflow_id: str) -> int:
-    """The number of the next replay. The caller holds the workflow's row, so nobody else is given it."""
-    last = connection.execute(
+    """The number of the next replay: those by which debounce holds the event are given too. The caller holds the
+    workflow's row, so nobody else is given it."""
+    last: int | None = connection.execute(
         sa.select(sa.func.max(runs.c.replay)).where(
             runs.c.workflow_id == workflow_id,
             runs.c.event_uuid == event_uuid,
@@ -37,7 +38,9 @@ def next_number(connection: sa.Connection, project_id: str, source: str, event_u
             runs.c.source == source,
         )
     ).scalar()
-    return (last or 0) + 1
+    stored = _verdicts(connection, project_id, source, event_uuid)
+    held: list[int] = [one.get("replay", 0) for one in stored if one["workflow"] == workflow_id and one.get("hold")]
+    return max(last or 0, *held, 0) + 1
 
 
 def has_run(connection: sa.Connection, project_id: str, source: str, event_uuid: str, workflow_id: str) -> bool:
@@ -145,10 +148,14 @@ def between(
 
 def stages_now(connection: sa.Connection, project_id: str, source: str, event_uuid: str, workflow_id: str) -> set[str]:
     """The stages of the verdicts that are stored of a workflow on an event, whichever delivery brought it."""
+    return stages_of(_verdicts(connection, project_id, source, event_uuid), workflow_id)
+
+
+def _verdicts(connection: sa.Connection, project_id: str, source: str, event_uuid: str) -> Sequence[Mapping[str, Any]]:
     query = sa.select(events.c.verdicts).where(
         events.c.project_id == project_id, events.c.source == source, events.c.uuid == event_uuid
     )
-    return stages_of(connection.execute(query).scalar() or [], workflow_id)
+    return connection.execute(query).scalar() or []
 
 
 def stages_of(stored: Sequence[Mapping[str, Any]], workflow_id: str) -> set[str]:

@@ -1,7 +1,7 @@
 """Brakes after the mask, from posted deliveries to runs and verdicts, on both databases, by a clock of our own."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -501,9 +501,9 @@ async def test_a_replay_meets_overlap_and_no_other_brake(service, clock):
     assert found == [("overlap", None), ("start", 1), ("overlap", 2)]
 
 
-async def missed(service: Running, flow: str) -> list[Replayed]:
+async def missed(service: Running, flow: str, since: datetime | None = None) -> list[Replayed]:
     now = service.services.clock.now()
-    period = (now - timedelta(hours=2), now + timedelta(seconds=1))
+    period = (since or now - timedelta(hours=2), now + timedelta(seconds=1))
     return [*(await service.services.replays.missed(PROJECT, flow, period)).items]
 
 
@@ -556,6 +556,58 @@ async def test_of_a_burst_in_a_period_the_last_goes_on_once_and_is_a_replay(serv
         "started once debounce let it go, 1 run started by a replay"
     )
     assert await missed(service, flow) == []
+
+
+async def test_what_is_played_again_and_what_comes_meanwhile_are_bursts_apart(service, clock):
+    flow = await braked(service, "acme/apart", debounce={"quiet": 30, "longest": 600}, status="draft")
+    ids = []
+    for pause in (60, 20):
+        ids.append(await sent(service, "acme/apart"))
+        clock.go(pause)
+    await later(service, flow)
+    ids.append(await sent(service, "acme/apart"))
+    assert {one.delivery_id for one in await missed(service, flow)} == set(ids[:2])
+    clock.go(5)
+    ids.append(await sent(service, "acme/apart"))
+    assert sorted(row["count"] for row in await open_holds(service, flow)) == [1, 2]
+    clock.go(30)
+    await all_batches(service)
+    assert await stages(service, ids) == ["start", "start", "debounce", "start"]
+    found = {run["delivery_id"]: run["replay"] for run in await service.runs(flow)}
+    assert found == {ids[0]: 1, ids[1]: 1, ids[3]: 0}
+
+
+async def test_a_burst_that_is_played_again_after_a_later_one_starts_as_well(service, clock):
+    flow = await braked(service, "acme/reversed", debounce={"quiet": 30, "longest": 100}, status="draft")
+    ids, came = [], []
+    for pause in (20, 40, 20, 1):
+        came.append(clock.now())
+        ids.append(await sent(service, "acme/reversed"))
+        clock.go(pause)
+    await later(service, flow)
+    await missed(service, flow, since=came[3])
+    (over,) = await missed(service, flow, since=came[2])
+    assert over.verdict.reason.startswith("replay 1: passed over for one that came after it, which is held until 20")
+    await missed(service, flow)
+    clock.go(30)
+    await all_batches(service)
+    assert await stages(service, ids) == ["debounce", "start", "debounce", "start"]
+
+
+async def test_one_that_is_played_again_while_its_period_holds_it_has_a_number_and_a_run_of_its_own(service, clock):
+    flow = await braked(service, "acme/numbers", debounce={"quiet": 1, "longest": 5}, status="draft")
+    delivery = await sent(service, "acme/numbers")
+    clock.go(5)
+    await later(service, flow)
+    assert len(await missed(service, flow)) == 1
+    (one,) = await service.services.replays.delivery(PROJECT, delivery, flow)
+    assert one.replay == 2
+    clock.go(10)
+    await all_batches(service)
+    assert {run["replay"]: run["id"] == one.run for run in await service.runs(flow)} == {1: False, 2: True}
+    assert [(v["stage"], v["replay"]) for v in await service.verdicts(delivery)] == [("start", 1), ("start", 2)]
+    row = await service.delivery(delivery)
+    assert (row["runs"], "2 runs started by replays" in row["reason"].split(", ")) == (2, True)
 
 
 async def test_the_sweeper_lets_begin_what_another_release_left_waiting(service, clock):

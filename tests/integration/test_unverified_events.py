@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from loops.store import connections
 from server.app import Wiring
+from server.explain import explained
 from tests.integration.running import PROJECT, Running, log_action, running, workflow
 from tests.integration.tasking import task_action
 from tests.integration.test_brakes import passed, told
@@ -208,6 +209,8 @@ async def test_what_started_a_run_unverified_is_a_fact_that_was_taken(senders: S
     second = await senders.send(name, verified=True, own=own)
     assert (await told(live, second))[:2] == ("claim", f"the same fact came before, in delivery {first}")
     assert len(await live.runs(flow)) == 1 + waits
+    note = (await explained(live.services, PROJECT, first)).note
+    assert f"the same event came again verified, in delivery {second}" in note
 
 
 async def test_who_leaves_out_the_property_that_a_loop_is_braked_by_is_held_back_all_the_same(
