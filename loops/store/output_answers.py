@@ -13,9 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from loops.errors import RunFenced
+from loops.store import outputs
 from loops.store.columns import database_now
 from loops.store.output_tables import task_outputs
-from loops.store.outputs import LEASE, OutputRow, this_output, unpacked
+from loops.store.outputs import OutputRow, this_output, unpacked
 from loops.store.task_tables import tasks
 from loops.store.tasks import ClaimedTask, claimed_task
 
@@ -71,7 +72,7 @@ def take(connection: sa.Connection, this: tuple[str, int], sender: str) -> tuple
     if row.status not in _OPEN:
         connection.execute(this_output(this).values(due_at=None, sender=None))
         return None
-    connection.execute(this_output(this).values(sender=sender, due_at=now + LEASE))
+    connection.execute(this_output(this).values(sender=sender, due_at=now + outputs.LEASE))
     return claimed_task(connection, dict(task), row.turn), row
 
 
@@ -79,7 +80,7 @@ def renew(connection: sa.Connection, this: tuple[str, int], sender: str) -> None
     """The sender still lives. Raises RunFenced where it has the output no more, or its lease has lapsed."""
     now = database_now(connection)
     mine = this_output(this).where(task_outputs.c.sender == sender, task_outputs.c.due_at > now)
-    if not connection.execute(mine.values(due_at=now + LEASE)).rowcount:
+    if not connection.execute(mine.values(due_at=now + outputs.LEASE)).rowcount:
         raise RunFenced(f"output {this[1]} of task {this[0]} is sent by another worker")
 
 

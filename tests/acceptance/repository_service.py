@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from loops.runs import lease
-from loops.tasks.outputs import sending
+from loops.store import outputs
 from loops.tasks.outputs.writing import WritingRules
 from server.app import Role, Service, Wiring
 from tests.acceptance.killer import Fuse, fused_wiring
@@ -24,7 +24,7 @@ def wiring() -> Wiring:
 def serve(folder: Path, url: str, port: int, role: Role, *, hasty: bool) -> None:
     """Run until killed."""
     if hasty:
-        sending.LEASE = timedelta(seconds=1.5)
+        outputs.LEASE = timedelta(seconds=1.5)
         lease.TTL_SECONDS, lease.BEAT_SECONDS, lease._SURRENDER_SECONDS = 1.5, 0.3, 30.0
     asyncio.run(_serve(folder, url, port, role))
 

@@ -21,7 +21,7 @@ from loops.ports import Clock, Reader, Writer
 from loops.store import output_answers as store
 from loops.store import outputs as output_store
 from loops.store.ids import new_id
-from loops.store.outputs import LEASE, OutputRow
+from loops.store.outputs import OutputRow
 from loops.store.patience import persist
 from loops.store.tasks import ClaimedTask
 from loops.tasks.equipment import Job
@@ -95,7 +95,7 @@ class OutputSender:
 
     async def _beat(self, this: tuple[str, int], sender: str) -> None:
         while True:
-            await asyncio.sleep(LEASE.total_seconds() / 3)
+            await asyncio.sleep(output_store.LEASE.total_seconds() / 3)
             await self._stored(lambda connection: store.renew(connection, this, sender))
 
     async def _send(self, task: ClaimedTask, row: OutputRow, sender: str) -> None:
