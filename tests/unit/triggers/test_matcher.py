@@ -254,3 +254,18 @@ def test_what_is_worked_out_again_says_that_the_mask_was_not_asked():
     assert (plain.stage, plain.reason) == ("start", "every filter passed")
     told = "every filter passed; whether its mask would have let it pass is not worked out again"
     assert (masked.stage, masked.reason) == ("start", told)
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_however_different_those_are_who_stand_at_one_place_each_is_found_and_removed_alone(count: int) -> None:
+    index = Index()
+    for n in range(count):
+        wanted = exactly(repository="a")
+        wanted["properties"].append({"key": "title", "value": f"<{n}>", "operator": "icontains"})
+        index.add(listener(f"w{n}", wanted))
+    for n in reversed(range(count)):
+        occurred = event({"repository": "a", "title": f"<{n}>"}, name=GITHUB, source="github")
+        assert [one.key for one in index.match("p", occurred).passed] == [f"w{n}"]
+        index.remove(f"w{n}")
+        assert index.match("p", occurred).passed == ()
+        assert len(index.match("p", occurred).missed) == min(n, NEAR_MISSES)
