@@ -124,7 +124,7 @@ class Desk:
                 return Unread()
             try:
                 held = _opened(stored[due.id])
-            except Exception as error:  # noqa: BLE001 - as below
+            except Exception as error:  # noqa: BLE001 - a damaged body is its delivery's fault alone: see _parsed
                 return error
         if held.parsed is None and is_costly(due.source, held.body):
             return Unread()
