@@ -265,7 +265,7 @@ def _decided(leaves: list[_Leaf], action: JsonValue, event: Event) -> Matches:
     other: list[tuple[Listener, ...]] = []  # whom the action keeps out: near misses where there is room for more
     for leaf in leaves:
         pieces = iter(_in_one_piece(leaf) if isinstance(leaf, dict) else leaf)
-        for actions, tests, listeners in zip(pieces, pieces, pieces, strict=False):  # at half the cost of strict
+        for actions, tests, listeners in zip(pieces, pieces, pieces, strict=True):
             if actions is not None and action not in actions:
                 other.append(listeners)
                 continue
